@@ -1,0 +1,65 @@
+"""The record that every interval method returns."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Intervals"]
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Prediction intervals for m new rows, in units of the response.
+
+    Attributes
+    ----------
+    lower, upper : (m,) arrays
+        Ends of the hull of the set; infinite where the set is unbounded.
+    inner_lower, inner_upper : (m,) arrays or None
+        An interval contained in the exact set; NaN where none could be certified.
+    surcharge : (m,) array
+        Width that is owed to stability (and to the solver's tolerance) rather than to the residuals.
+    k, n : int
+        Rank of the order statistic, and the number of training rows.
+    alpha : float
+    side : {"two-sided", "upper", "lower"}
+    method, bound : str
+    certified : bool
+    guarantee : str
+        The coverage statement, in words.
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray
+    inner_lower: np.ndarray | None
+    inner_upper: np.ndarray | None
+    surcharge: np.ndarray
+    k: int
+    n: int
+    alpha: float
+    side: str
+    method: str
+    bound: str
+    certified: bool
+    guarantee: str
+
+    @property
+    def width(self):
+        """Width of each interval (m,)."""
+        return self.upper - self.lower
+
+    @property
+    def stability_share(self):
+        """Share of the mean width (over finite intervals) that is owed to stability."""
+        finite = np.isfinite(self.width) & np.isfinite(self.surcharge)
+        total = float(np.sum(self.width[finite]))
+        return float(np.sum(self.surcharge[finite])) / total if total > 0 else 0.0
+
+    @property
+    def certified_gap(self):
+        """Mean of the outer less the inner width: the exact width is within this of the outer."""
+        if self.inner_lower is None:
+            return np.nan
+        gap = self.width - np.nan_to_num(self.inner_upper - self.inner_lower, nan=0.0)
+        gap = gap[np.isfinite(gap)]
+        return float(np.mean(gap)) if len(gap) else np.nan

@@ -1,0 +1,255 @@
+"""The leave-one-out stable method (theory, section 4): one fit a zone serves every new row.
+
+On one side of the fit the new residual r fixes the tilt, \\|t\\| = \\|l'(r)\\|, and with it how far every
+training score and the new prediction can move. So r can be in the set only if r <= G(r), the k-th
+smallest upper bound at that tilt; G never decreases, and iterating it from above ends at (and never
+passes) the largest such r. The outer set is the union over zones, each cut to its zone; the inner set
+swaps the bounds.
+"""
+
+import numpy as np
+
+from ..scores import conformal_rank, kth_smallest
+from ..stability import Score, reach
+from .intervals import Intervals
+
+__all__ = ["stable"]
+
+_ROUNDS = 60
+_CLOSE = 1e-10
+_HALVINGS = 24
+
+
+def stable(fits, rows, alpha, *, side="two-sided", bound, inner=False):
+    """Stable intervals for new rows.
+
+    Parameters
+    ----------
+    fits : ZoneFits
+    rows : (m, p) array
+        New design rows, without missing values.
+    alpha : float
+    side : {"two-sided", "upper", "lower"}
+    bound : str
+        A key of `stabconf.stability.BOUNDS`.
+    inner : bool
+        Also find an interval contained in the exact set.
+
+    Returns
+    -------
+    Intervals
+    """
+    m, k = len(rows), conformal_rank(alpha, fits.n)
+    lower, upper = np.full(m, -np.inf), np.full(m, np.inf)
+    surcharge = np.zeros(m)
+    if k <= fits.n:
+        if side != "lower":
+            upper, extra = _hull_end(fits, rows, k, side, bound, 1)
+            surcharge = surcharge + extra
+        if side != "upper":
+            lower, extra = _hull_end(fits, rows, k, side, bound, -1)
+            surcharge = surcharge + extra
+    inner_ends = (
+        _inner_hull(fits, rows, k, side, bound, (lower, upper)) if inner else (None, None)
+    )
+    return Intervals(
+        lower=lower,
+        upper=upper,
+        inner_lower=inner_ends[0],
+        inner_upper=inner_ends[1],
+        surcharge=surcharge,
+        k=k,
+        n=fits.n,
+        alpha=alpha,
+        side=side,
+        method="stable",
+        bound=bound,
+        certified=True,
+        guarantee=f"covers with probability at least {1 - alpha:g}, exchangeable rows",
+    )
+
+
+def _hull_end(fits, rows, k, side, bound, direction):
+    """Outermost end of the union over zones on one side, and the surcharge in it (m,), (m,).
+
+    Zones are visited from outside; a row is done at the first zone that its set reaches.
+    """
+    end, surcharge = np.full(len(rows), np.nan), np.zeros(len(rows))
+    left = np.arange(len(rows))
+    order = range(len(fits.zones))
+    for j in reversed(order) if direction > 0 else order:
+        zone = fits.zones[j]
+        outside, inside = (zone.upper, zone.lower) if direction > 0 else (zone.lower, zone.upper)
+        if zone.keep:
+            end[left] = outside
+            return end, surcharge
+        here = rows[left]
+        far, extra = _zone_end(fits.fit(j), here, k, side, bound, direction)
+        reached = direction * (far - inside) >= 0
+        if side == "two-sided" and np.isfinite(outside) and reached.any():
+            back, _ = _zone_end(fits.fit(j), here[reached], k, side, bound, -direction)
+            reached[reached] = direction * (back - outside) <= 0
+        done = left[reached]
+        end[done] = np.minimum(far[reached], outside) if direction > 0 else np.maximum(
+            far[reached], outside
+        )
+        surcharge[done] = extra[reached]
+        left = left[~reached]
+        if not len(left):
+            break
+    return end, surcharge
+
+
+def _zone_end(base, rows, k, side, bound, direction):
+    """End of the zone's own set on one side, not cut to the zone; and the surcharge in it."""
+    score = Score(base.solution.r, absolute=side == "two-sided", sign=direction)
+    moves = reach(base, rows, bound)
+    r = _largest_residual(base, moves, score, k, direction)
+    ahead = np.maximum(r, 0.0)
+    with np.errstate(invalid="ignore"):
+        shift = np.where(
+            r >= 0,
+            moves.shift(base.slope(ahead, direction)),
+            moves.before(base.slope(np.maximum(-r, 0.0), -direction)),
+        )
+        distance = np.where(np.isinf(r), np.inf, r + shift)
+    plain = float(kth_smallest(score.values, k))
+    zone = base.zone
+    end = zone.centre + zone.scale * (rows @ base.solution.x + direction * distance)
+    return end, zone.scale * (distance - plain)
+
+
+def _largest_residual(base, moves, score, k, direction):
+    """An upper bound (m,) on the new residuals r that pass ``r <= G(r)``."""
+    steepest = base.steepest(direction)
+    if np.isfinite(steepest):
+        r = moves.quantile(score, k, np.full(moves.count, steepest), direction)
+    else:
+        r = _ceiling(base, moves, score, k, direction)
+    if not base.problem.loss.piecewise_linear:
+        for _ in range(_ROUNDS):
+            slope = base.slope(np.maximum(r, 0.0), direction)
+            better = np.minimum(r, moves.quantile(score, k, slope, direction))
+            with np.errstate(invalid="ignore"):
+                settled = not np.any(r - better > _CLOSE * (1.0 + np.abs(better)))
+            r = better
+            if settled:
+                break
+    return _behind(base, moves, score, k, direction, r) if np.any(r < 0) else r
+
+
+def _ceiling(base, moves, score, k, direction):
+    """A residual beyond which none passes, for a loss that is not Lipschitz; ``inf`` if unknown.
+
+    Where the slope is concave each ceiling line is crossed once, so a point above it settles all
+    points beyond.
+    """
+    out = np.full(moves.count, np.inf)
+    if not base.problem.loss.concave_slope:
+        return out
+    lines, move_at = moves.ceilings(score, k)
+    r = np.full(moves.count, max(1.0, 2.0 * abs(float(kth_smallest(score.values, k)))))
+    for _ in range(_ROUNDS):
+        move = move_at(base.slope(r, direction))
+        above = np.minimum.reduce([height + rise * move for height, rise in lines])
+        out = np.where(np.isinf(out) & (above <= r), r, out)
+        r = 2.0 * r
+    return out
+
+
+def _behind(base, moves, score, k, direction, r):
+    """One-sided scores below 0: the new response lies on the other side of the fit.
+
+    There a larger r means a smaller tilt, so ``r - G(r)`` increases and bisection finds the end.
+    """
+    low = moves.quantile(score, k, np.zeros(moves.count), -direction)
+    low, high = np.minimum(low, 0.0), np.zeros(moves.count)
+    for _ in range(_ROUNDS):
+        middle = 0.5 * (low + high)
+        slope = base.slope(-middle, -direction)
+        passes = middle <= moves.quantile(score, k, slope, -direction)
+        low, high = np.where(passes, middle, low), np.where(passes, high, middle)
+    at_zero = moves.quantile(score, k, base.slope(np.zeros(moves.count), -direction), -direction)
+    return np.where(r < 0, np.where(at_zero >= 0, 0.0, high), r)
+
+
+def _inner_hull(fits, rows, k, side, bound, outer):
+    """The longest unbroken union of the zones' inner pieces; NaN where there is none."""
+    m = len(rows)
+    best = np.full(m, np.nan), np.full(m, np.nan)
+    if k > fits.n:
+        return np.full(m, -np.inf), np.full(m, np.inf)
+    start, stop = np.full(m, np.nan), np.full(m, np.nan)
+    for j, zone in enumerate(fits.zones):
+        low, high = np.full(m, np.nan), np.full(m, np.nan)
+        near = np.flatnonzero((outer[0] <= zone.upper) & (outer[1] >= zone.lower))
+        if len(near) and not zone.keep:
+            low[near], high[near] = _inner_zone(fits.fit(j), rows[near], k, side, bound)
+            low, high = np.maximum(low, zone.lower), np.minimum(high, zone.upper)
+            empty = ~(low <= high)
+            low, high = np.where(empty, np.nan, low), np.where(empty, np.nan, high)
+        joined = (stop == zone.lower) & (low == zone.lower)
+        start, stop = np.where(joined, start, low), high
+        with np.errstate(invalid="ignore"):
+            longer = ~np.isnan(start) & ~(stop - start <= best[1] - best[0])
+        if side == "upper":
+            longer &= np.isneginf(start)
+        elif side == "lower":
+            longer &= np.isposinf(stop)
+        best = np.where(longer, start, best[0]), np.where(longer, stop, best[1])
+    return best
+
+
+def _inner_zone(base, rows, k, side, bound):
+    """Ends of an interval whose every point is certainly in the set, if z is in this zone."""
+    zone = base.zone
+    ends = {}
+    for direction in (-1, 1):
+        if side in ("upper", "lower") and direction != (1 if side == "upper" else -1):
+            ends[direction] = np.full(len(rows), direction * np.inf)
+            continue
+        score = Score(base.solution.r, absolute=side == "two-sided", sign=direction)
+        distance = _inner_distance(base, reach(base, rows, bound), score, k, direction)
+        prediction = zone.centre + zone.scale * (rows @ base.solution.x)
+        ends[direction] = prediction + direction * zone.scale * distance
+    return ends[-1], ends[1]
+
+
+def _inner_distance(base, moves, score, k, direction):
+    """Largest certified distance from the prediction (m,); NaN where even 0 is not certified.
+
+    At distance u the new score is at most u (the fit only moves towards the response), and the test at u
+    holds for every smaller distance too, whose tilt is smaller.
+    """
+
+    def holds(u):
+        start = moves.before(base.slope(u, direction))
+        slope = base.slope(u + 2.0 * start, direction)
+        start_there = moves.before(slope)
+        bound = moves.quantile(score, k, slope, direction, inner=True)
+        return (start_there <= 2.0 * start) & (u + start_there <= bound)
+
+    low = np.zeros(moves.count)
+    certified = holds(low)
+    if not score.absolute:
+        # Everything behind the fit must be in as well, up to the steepest tilt on that side.
+        certified &= _all_behind(base, moves, score, k, direction)
+    if np.isfinite(base.steepest(direction)):
+        slope = np.full(moves.count, base.steepest(direction))
+        sure = moves.quantile(score, k, slope, direction, inner=True) - moves.before(slope)
+        low = np.maximum(sure, 0.0)
+    if not base.problem.loss.piecewise_linear:
+        high = np.maximum(low, float(kth_smallest(score.values, k)))
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            ok = holds(middle)
+            low, high = np.where(ok, middle, low), np.where(ok, high, middle)
+    return np.where(certified, low, np.nan)
+
+
+def _all_behind(base, moves, score, k, direction):
+    steepest = base.steepest(-direction)
+    if not np.isfinite(steepest):
+        return np.zeros(moves.count, dtype=bool)
+    slope = np.full(moves.count, steepest)
+    return moves.shift(slope) <= moves.quantile(score, k, slope, -direction, inner=True)

@@ -1,0 +1,73 @@
+"""Base fits, one a zone, warm-started from the training fit and made once, on first use."""
+
+import math
+
+import numpy as np
+
+from ..response import Zone, zones
+from ..solvers import Problem, minimise
+from ..stability import BaseFit
+
+__all__ = ["ZoneFits"]
+
+_WHOLE_LINE = Zone(-math.inf, math.inf, 0.0, 1.0, (0.0, 0.0), (1.0, 1.0))
+
+
+class ZoneFits:
+    """The zones of the response and the base fit in each.
+
+    Parameters
+    ----------
+    X : (n, p) array
+        Design in the units of the fit.
+    y : (n,) array
+        Responses in their own units.
+    loss : Loss
+    ridge, lasso : (p,) arrays
+        Penalty weights.
+    intercept : int or None
+    standardize : bool
+        False leaves the response as it is: one zone.
+    start : (p,) array
+        Coefficients of the training fit.
+    solver, tol, max_iter
+        As in `stabconf.solvers.minimise`.
+    """
+
+    def __init__(
+        self, X, y, loss, ridge, lasso, intercept, standardize, start, solver, tol, max_iter
+    ):
+        self.X, self.y, self.loss = X, y, loss
+        self.ridge, self.lasso, self.intercept = ridge, lasso, intercept
+        level = None if intercept is None else loss.level
+        self.zones = zones(y, level) if standardize else [_WHOLE_LINE]
+        self._start = start
+        self._options = {"solver": solver, "tol": tol, "max_iter": max_iter}
+        self._fits = {}
+
+    @property
+    def n(self):
+        return len(self.y)
+
+    def fit(self, j):
+        """The `BaseFit` of zone ``j``."""
+        if j not in self._fits:
+            zone = self.zones[j]
+            v = (self.y - zone.centre) / zone.scale
+            problem = Problem(self.X, v, self.loss, self.ridge, self.lasso)
+            solution = minimise(problem, self._start, **self._options)
+            self._fits[j] = BaseFit(zone, problem, solution, self.intercept)
+        return self._fits[j]
+
+    def at(self, z):
+        """Index of a zone that holds the candidate ``z``."""
+        return next(j for j, zone in enumerate(self.zones) if zone.lower <= z <= zone.upper)
+
+    def predictions(self, j, rows):
+        """Predictions of zone ``j``'s base fit, in units of the response."""
+        zone = self.zones[j]
+        return zone.centre + zone.scale * (rows @ self.fit(j).solution.x)
+
+    def warm(self):
+        """Indices of the zones fitted so far."""
+        return np.array(sorted(self._fits), dtype=int)

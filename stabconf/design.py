@@ -1,0 +1,398 @@
+"""From a formula and a frame to plain arrays, and the same map for new rows.
+
+patsy lives here only. The formula sees the columns of the frame, the names of the caller's scope that
+it mentions, and nothing else; those names are kept, so that the map can be rebuilt from formula, frame
+and names after pickling (patsy's own objects refuse to be pickled).
+"""
+
+import ast
+import types
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+
+import numpy as np
+import pandas as pd
+import patsy
+
+from .errors import DataWarning, FormulaError, InputError, InputTypeError
+
+__all__ = ["Design", "Standardizer", "build_design", "caller_scope", "standardizer"]
+
+_MISSING = ("drop", "raise")
+
+
+def caller_scope(depth):
+    """The names visible ``depth`` frames above the caller of this function."""
+    return patsy.EvalEnvironment.capture(depth + 1).namespace
+
+
+class Design:
+    """Training arrays and the map that made them; see `build_design`.
+
+    Attributes
+    ----------
+    formula : str
+    y : (n,) array
+        Response as the formula makes it.
+    X : (n, p) array
+        Design columns in their own units.
+    names : list of str
+        Column names.
+    response : str
+        Name of the response, ``"np.log(y)"`` say.
+    index : Index
+        Labels of the rows used.
+    dropped : Index
+        Labels of the rows left out because a value is missing.
+    intercept : int or None
+        Position of the intercept column.
+    """
+
+    def __init__(self, formula, frame, scope):
+        self.formula, self._frame, self._scope = formula, frame, scope
+        left, right = _evaluate(formula, frame, scope)
+        kept = right.index.to_numpy()
+        self._info = right.design_info
+        self.names = list(self._info.column_names)
+        self.response = left.design_info.column_names[0]
+        _check_response(left, formula)
+        self.y = left.iloc[:, 0].to_numpy(dtype=float)
+        self.X = np.ascontiguousarray(right.to_numpy(dtype=float))
+        self.index = frame.index[kept]
+        self.dropped = frame.index.delete(kept)
+        self.intercept = _intercept_position(self._info)
+        self.transformed = self.response not in frame.columns
+
+    @property
+    def predictors(self):
+        """Columns of the frame that the right-hand side uses."""
+        used = set()
+        for factor in self._info.factor_infos:
+            used |= _names_in(factor.code)
+        return [column for column in self._frame.columns if column in used]
+
+    def new_rows(self, new):
+        """Design rows of a new frame.
+
+        Parameters
+        ----------
+        new : DataFrame, mapping of columns, or Series (one row)
+
+        Returns
+        -------
+        rows : (m, p) array
+            NaN in every column of a row that has a missing value.
+        index : Index
+        """
+        frame = _as_frame(new, "exog")
+        needed = self.predictors
+        absent = [column for column in needed if column not in frame.columns]
+        if absent:
+            raise InputError(
+                f"exog lacks {_listed(absent, 'column')} that the formula {self.formula!r} uses: add "
+                "to the frame what training had"
+            )
+        _check_duplicates(frame, needed, "exog")
+        values = _plain(frame[needed], levels_from_data=True).reset_index(drop=True)
+        rows = np.full((len(frame), len(self.names)), np.nan)
+        complete = ~values.isna().any(axis=1).to_numpy()
+        if not complete.any():
+            return rows, frame.index
+        try:
+            (made,) = patsy.build_design_matrices(
+                [self._info], values[complete], NA_action="drop", return_type="dataframe"
+            )
+        except (patsy.PatsyError, ValueError, TypeError, KeyError) as error:
+            raise self._new_row_error(error, values) from error
+        rows[made.index.to_numpy()] = made.to_numpy(dtype=float)
+        _check_finite(rows, self.names, frame.index, "exog", allow_nan=True)
+        return rows, frame.index
+
+    def _new_row_error(self, error, values):
+        """A category or scope error in the user's terms."""
+        text = str(error).split("\n")[0]
+        if "expected levels" in text or "mismatching" in text:
+            return InputError(
+                f"exog has a category that training did not have ({text}): drop those rows, recode "
+                "them, or refit with data that has the category"
+            )
+        outside = sorted(
+            name for name, value in self._scope.items() if np.ndim(value) == 1 and len(value) > 1
+        )
+        hint = f"; {_listed(outside, 'variable')} of the calling scope had one value a training row: make "
+        hint = hint + "it a column of both frames" if outside else ""
+        return FormulaError(f"exog cannot be put through {self.formula!r}: {text}{hint}")
+
+    def __getstate__(self):
+        scope = {name: _by_name(value) for name, value in self._scope.items()}
+        return {"formula": self.formula, "frame": self._frame, "scope": scope}
+
+    def __setstate__(self, state):
+        scope = {name: _from_name(value) for name, value in state["scope"].items()}
+        self.__init__(state["formula"], state["frame"], scope)
+
+
+def build_design(formula, data, scope, missing="drop"):
+    """Evaluate ``formula`` on ``data``.
+
+    Parameters
+    ----------
+    formula : str
+        A patsy formula with a response.
+    data : DataFrame or mapping of columns
+    scope : mapping
+        Names of the caller, for functions and variables that are not columns.
+    missing : {"drop", "raise"}
+
+    Returns
+    -------
+    Design
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"y": [1.0, 2.0, 4.0], "x": [0.0, 1.0, None]})
+    >>> design = build_design("y ~ x", frame, {})
+    >>> design.names, design.y, list(design.dropped)
+    (['Intercept', 'x'], array([1., 2.]), [2])
+    """
+    if not isinstance(formula, str):
+        raise InputTypeError(
+            f"formula={formula!r} is a {type(formula).__name__}: give a string such as 'y ~ x1 + x2'"
+        )
+    if missing not in _MISSING:
+        raise InputError(f"missing={missing!r} is unknown: give 'drop' or 'raise'")
+    frame = _as_frame(data, "data")
+    if len(frame) == 0:
+        raise InputError("data has 0 rows: give a frame with training rows")
+    used = _names_in_formula(formula)
+    columns = [column for column in frame.columns if column in used]
+    _check_duplicates(frame, columns, "data")
+    frame = _plain(frame[columns])
+    design = Design(formula, frame, _used_scope(used, frame, scope))
+    _check_rows(design, frame, missing)
+    _check_finite(design.y[:, None], [design.response], design.index, "data")
+    _check_finite(design.X, design.names, design.index, "data")
+    return design
+
+
+def _evaluate(formula, frame, scope):
+    """Response and design as frames on row positions."""
+    env = patsy.EvalEnvironment([scope])
+    values = frame.reset_index(drop=True)
+    try:
+        return patsy.dmatrices(formula, values, env, NA_action="drop", return_type="dataframe")
+    except patsy.PatsyError as error:
+        raise FormulaError(f"formula={formula!r} cannot be used: {error}{_hint(error)}") from error
+    except Exception as error:
+        raise FormulaError(
+            f"formula={formula!r} cannot be evaluated on data: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _hint(error):
+    if "is not defined" in str(error):
+        return "\nGive data a column of that name, or define the name before calling fit."
+    if "zero-size" in str(error) or "no levels" in str(error):
+        return "\nEvery row has a missing value in a column of the formula."
+    return ""
+
+
+def _names_in_formula(formula):
+    try:
+        desc = patsy.ModelDesc.from_formula(formula)
+    except (patsy.PatsyError, SyntaxError) as error:
+        raise FormulaError(f"formula={formula!r} cannot be parsed: {error}") from error
+    if len(desc.lhs_termlist) != 1 or not desc.lhs_termlist[0].factors:
+        raise FormulaError(
+            f"formula={formula!r} needs one response on the left of '~': write 'y ~ x1 + x2'"
+        )
+    if not desc.rhs_termlist:
+        raise FormulaError(f"formula={formula!r} has no terms: write 'y ~ 1' for a constant")
+    names = set()
+    for term in desc.lhs_termlist + desc.rhs_termlist:
+        for factor in term.factors:
+            names |= _names_in(factor.code)
+    return names
+
+
+def _names_in(code):
+    """Names and quoted names (``Q("a b")``) in a piece of formula."""
+    nodes = list(ast.walk(ast.parse(code, mode="eval")))
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    for node in nodes:
+        if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "Q" and node.args:
+            names.add(getattr(node.args[0], "value", None))
+    return names
+
+
+def _used_scope(used, frame, scope):
+    """The caller's names that the formula uses; row-wise Series lose their index, as the frame does."""
+    found = {}
+    for name in sorted(used - set(frame.columns)):
+        try:
+            value = scope[name]
+        except KeyError:
+            if name != "np":
+                continue
+            value = np
+        found[name] = value.to_numpy() if isinstance(value, pd.Series) else value
+    return found
+
+
+def _as_frame(data, argument):
+    if isinstance(data, pd.DataFrame):
+        return data
+    if isinstance(data, pd.Series):
+        return data.to_frame().T.infer_objects()
+    if isinstance(data, Mapping):
+        try:
+            return pd.DataFrame(data)
+        except ValueError as error:
+            raise InputError(
+                f"{argument} cannot be made a frame ({error}): give lists of one length, or a DataFrame"
+            ) from error
+    raise InputTypeError(
+        f"{argument} is a {type(data).__name__}: give a pandas DataFrame with the formula's columns"
+    )
+
+
+def _plain(frame, levels_from_data=False):
+    """Extension dtypes as numpy ones, so that missing values look the same everywhere."""
+    made = {}
+    for column in frame.columns:
+        values = frame[column]
+        dtype = values.dtype
+        if isinstance(dtype, pd.CategoricalDtype):
+            made[column] = values.astype(object) if levels_from_data else values
+        elif pd.api.types.is_extension_array_dtype(dtype) and pd.api.types.is_numeric_dtype(dtype):
+            flag = pd.api.types.is_bool_dtype(dtype)
+            made[column] = values.astype(object if flag else float).where(values.notna(), np.nan)
+        else:
+            made[column] = values
+    return pd.DataFrame(made, index=frame.index)
+
+
+def _check_duplicates(frame, columns, argument):
+    twice = frame.columns[frame.columns.duplicated()]
+    clash = sorted({str(column) for column in columns if column in twice})
+    if clash:
+        raise InputError(
+            f"{argument} has more than one {_listed(clash, 'column')}: rename or drop the duplicates"
+        )
+
+
+def _check_response(left, formula):
+    info = left.design_info
+    factor = next(iter(info.factor_infos.values()))
+    if factor.type != "numerical":
+        raise InputError(
+            f"response {info.term_names[0]!r} in {formula!r} is not numeric (levels "
+            f"{list(factor.categories)[:5]}): convert it, with .astype(float) say"
+        )
+    if left.shape[1] != 1:
+        raise InputError(
+            f"response {info.term_names[0]!r} in {formula!r} has {left.shape[1]} columns: give one"
+        )
+
+
+def _check_rows(design, frame, missing):
+    if missing == "raise" and len(design.dropped):
+        columns = [column for column in frame.columns if frame[column].isna().any()]
+        rows = ", ".join(map(str, design.dropped[:5]))
+        raise InputError(
+            f"data has missing values in {_listed(columns, 'column')} ({len(design.dropped)} rows, the "
+            f"first {rows}): fill them, or use missing='drop'"
+        )
+    if len(design.y) < 2:
+        raise InputError(
+            f"data has {len(design.y)} complete rows (of {len(frame)}): at least 2 are needed"
+        )
+
+
+def _check_finite(values, names, index, argument, allow_nan=False):
+    bad = np.isinf(values) if allow_nan else ~np.isfinite(values)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise InputError(
+            f"{argument} gives {values[row, column]} for {names[column]!r} in row {index[row]} "
+            f"({int(bad.sum())} such values): remove or replace it"
+        )
+
+
+def _intercept_position(info):
+    for term, place in info.term_slices.items():
+        if not term.factors:
+            return place.start
+    return None
+
+
+def _listed(names, what):
+    return f"{what}{'s' if len(names) != 1 else ''} {', '.join(map(repr, names))}"
+
+
+def _by_name(value):
+    return ("module", value.__name__) if isinstance(value, types.ModuleType) else ("value", value)
+
+
+def _from_name(value):
+    kind, content = value
+    return import_module(content) if kind == "module" else content
+
+
+@dataclass(frozen=True)
+class Standardizer:
+    """Centre and scale of the design columns: ``(X - mean) / scale``.
+
+    Attributes
+    ----------
+    mean, scale : (p,) arrays
+    """
+
+    mean: np.ndarray
+    scale: np.ndarray
+
+    def apply(self, X):
+        """Standardised copy of ``X``."""
+        out = X - self.mean
+        out /= self.scale
+        return out
+
+    def coefficients(self, theta, centre, scale, intercept):
+        """Coefficients in the units of the design columns from standardised ones."""
+        beta = scale * theta / self.scale
+        if intercept is not None:
+            slopes = np.delete(beta * self.mean, intercept).sum()
+            beta[intercept] = centre + scale * theta[intercept] - slopes
+        return beta
+
+
+def standardizer(X, names, intercept, standardize=True):
+    """The `Standardizer` of a training design (theory, section 2).
+
+    With an intercept columns are centred and divided by their standard deviation; without one they
+    are only divided by their root mean square. A column that is constant keeps scale 1, and one
+    warning names it.
+    """
+    p = X.shape[1]
+    mean, scale = np.zeros(p), np.ones(p)
+    if not standardize:
+        return Standardizer(mean, scale)
+    if intercept is not None:
+        mean = X.mean(axis=0)
+        mean[intercept] = 0.0
+    spread = np.sqrt(np.mean(np.square(X - mean), axis=0))
+    flat = spread <= 1e-13 * np.max(np.abs(X), axis=0)
+    scale = np.where(flat, 1.0, spread)
+    if intercept is not None:
+        scale[intercept], flat[intercept] = 1.0, False
+    if flat.any():
+        columns = [name for name, is_flat in zip(names, flat, strict=True) if is_flat]
+        warnings.warn(
+            f"{_listed(columns, 'column')} of the design {'is' if len(columns) == 1 else 'are'} "
+            "constant in training, so the coefficient is 0: drop the term if that is not meant",
+            DataWarning,
+            stacklevel=4,
+        )
+    return Standardizer(mean, scale)

@@ -1,0 +1,59 @@
+"""Exceptions and warnings of the package.
+
+Every message names the argument (or column), the offending value and what to do about it. All
+exceptions derive from `StabconfError`, and also from the built-in class a caller would expect, so
+``except ValueError`` keeps working.
+"""
+
+__all__ = [
+    "StabconfError",
+    "InputError",
+    "InputTypeError",
+    "FormulaError",
+    "AssumptionError",
+    "StabconfWarning",
+    "ConvergenceWarning",
+    "StabilityWarning",
+    "SampleSizeWarning",
+    "DataWarning",
+]
+
+
+class StabconfError(Exception):
+    """Base class of the package's exceptions."""
+
+
+class InputError(StabconfError, ValueError):
+    """An argument or a column has a value that cannot be used."""
+
+
+class InputTypeError(StabconfError, TypeError):
+    """An argument has a type that cannot be used."""
+
+
+class FormulaError(InputError):
+    """The formula cannot be parsed, or cannot be evaluated on this frame."""
+
+
+class AssumptionError(StabconfError, ValueError):
+    """A method was asked for something its theory does not cover for this model."""
+
+
+class StabconfWarning(UserWarning):
+    """Base class of the package's warnings."""
+
+
+class ConvergenceWarning(StabconfWarning):
+    """The solver stopped before its tolerance; intervals are wider by the certified radius."""
+
+
+class StabilityWarning(StabconfWarning):
+    """Stability bounds make up most of the interval's width."""
+
+
+class SampleSizeWarning(StabconfWarning):
+    """Too few rows for the level asked for: intervals are infinite."""
+
+
+class DataWarning(StabconfWarning):
+    """The data are legal but unusual: a constant column, a constant response, ..."""

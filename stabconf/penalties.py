@@ -1,0 +1,154 @@
+"""Penalties on the coefficients: value, strong convexity, L1 weights (theory, section 2).
+
+A penalty turns into two vectors for a problem with ``n`` training rows: ``ridge`` (the diagonal P of
+the strong-convexity matrix) and ``lasso`` (the weight of each \\|theta_j\\|). The intercept is shrunk by
+the ridge part, never by the L1 part.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from .errors import InputError, InputTypeError
+
+__all__ = ["Penalty", "Ridge", "ElasticNet", "NoPenalty", "PENALTIES", "as_penalty"]
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """Base class. ``strength`` is per training row; ``l1_ratio`` the share of the L1 part."""
+
+    name: ClassVar[str] = ""
+    strength: ClassVar[float] = 0.0
+    l1_ratio: ClassVar[float] = 0.0
+
+    @property
+    def strong_convexity(self):
+        """Strong-convexity constant per training row: ``strength * (1 - l1_ratio)``."""
+        return self.strength * (1.0 - self.l1_ratio)
+
+    def weights(self, n, slopes):
+        """Ridge and lasso weights.
+
+        Parameters
+        ----------
+        n : int
+            Number of training rows.
+        slopes : (p,) bool array
+            False for the intercept.
+
+        Returns
+        -------
+        ridge, lasso : (p,) arrays
+        """
+        ridge = np.full(len(slopes), n * self.strong_convexity)
+        return ridge, n * self.strength * self.l1_ratio * np.asarray(slopes, dtype=float)
+
+    def value(self, theta, n, slopes):
+        """Penalty of ``theta``."""
+        ridge, lasso = self.weights(n, slopes)
+        return 0.5 * ridge @ np.square(theta) + lasso @ np.abs(theta)
+
+    def describe(self):
+        """The penalty in words, for tables."""
+        return f"{self.name}, {self.strength:g}"
+
+
+@dataclass(frozen=True)
+class NoPenalty(Penalty):
+    """No penalty. Legal for fitting and wherever the minimiser is unique.
+
+    Examples
+    --------
+    >>> NoPenalty().strong_convexity
+    0.0
+    """
+
+    name: ClassVar[str] = "none"
+
+    def describe(self):
+        return "none"
+
+
+@dataclass(frozen=True)
+class Ridge(Penalty):
+    """``strength / 2 * |theta|^2`` per training row.
+
+    Examples
+    --------
+    >>> Ridge(0.1).value([1.0, 2.0], n=10, slopes=[False, True])
+    np.float64(2.5)
+    """
+
+    strength: float = 0.1
+    name: ClassVar[str] = "ridge"
+
+    def __post_init__(self):
+        _check_strength(self.strength)
+
+
+@dataclass(frozen=True)
+class ElasticNet(Penalty):
+    """``strength * ((1 - l1_ratio)/2 |theta|^2 + l1_ratio |slopes|_1)`` per training row.
+
+    Examples
+    --------
+    >>> ElasticNet(0.1, l1_ratio=0.5).strong_convexity
+    0.05
+    """
+
+    strength: float = 0.1
+    l1_ratio: float = 0.5
+    name: ClassVar[str] = "elastic net"
+
+    def __post_init__(self):
+        _check_strength(self.strength)
+        _check_l1_ratio(self.l1_ratio)
+
+    def describe(self):
+        return f"{self.name}, {self.strength:g} (l1_ratio {self.l1_ratio:g})"
+
+
+PENALTIES = {penalty.name: penalty for penalty in (NoPenalty, Ridge, ElasticNet)}
+
+
+def as_penalty(penalty, l1_ratio=0.0):
+    """The penalty object for a number (with ``l1_ratio``) or an object.
+
+    Examples
+    --------
+    >>> as_penalty(0.1), as_penalty(0.1, l1_ratio=0.5), as_penalty(0)
+    (Ridge(strength=0.1), ElasticNet(strength=0.1, l1_ratio=0.5), NoPenalty())
+    """
+    _check_l1_ratio(l1_ratio)
+    if isinstance(penalty, Penalty):
+        if l1_ratio:
+            raise InputError(
+                f"l1_ratio={l1_ratio!r} goes with a numeric penalty; {penalty!r} carries its own: "
+                "give one or the other"
+            )
+        return penalty
+    _check_strength(penalty)
+    if penalty == 0:
+        return NoPenalty()
+    return ElasticNet(float(penalty), float(l1_ratio)) if l1_ratio else Ridge(float(penalty))
+
+
+def _check_strength(value):
+    _check_number("penalty", value, "give a number, 0 or larger, such as 0.1, or a penalty object")
+    if not (math.isfinite(value) and value >= 0):
+        raise InputError(f"penalty={value!r} is not allowed: give a finite number, 0 or larger")
+
+
+def _check_l1_ratio(value):
+    _check_number("l1_ratio", value, "give a number from 0 (ridge) to 1 (lasso)")
+    if not 0 <= value <= 1:
+        raise InputError(f"l1_ratio={value!r} is not allowed: give a number from 0 (ridge) to 1 (lasso)")
+
+
+def _check_number(name, value, fix):
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not number:
+        raise InputTypeError(f"{name}={value!r} is a {type(value).__name__}: {fix}")

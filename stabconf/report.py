@@ -1,0 +1,54 @@
+"""Reports: the summary and a table of intervals as one Markdown file."""
+
+from pathlib import Path
+
+__all__ = ["write_report"]
+
+
+def write_report(results, path, new, alpha=0.05):
+    """Write a Markdown report; the file appears whole or not at all.
+
+    Parameters
+    ----------
+    results : Results
+    path : path-like
+    new : DataFrame
+        New rows.
+    alpha : float
+
+    Returns
+    -------
+    pathlib.Path
+    """
+    frame = results.get_prediction(new).summary_frame(alpha=alpha)
+    frame = new.join(frame, rsuffix="_predicted") if new.index.is_unique else frame
+    text = "\n".join(
+        [
+            f"# {results.model.formula}",
+            "",
+            "```text",
+            str(results.summary(alpha=alpha)),
+            "```",
+            "",
+            f"## Prediction intervals, {1 - alpha:.0%}",
+            "",
+            _markdown_table(frame),
+            "",
+        ]
+    )
+    target = Path(path)
+    part = target.with_name(target.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(target)
+    return target
+
+
+def _markdown_table(frame):
+    header = ["", *map(str, frame.columns)]
+    rows = [[str(label), *(_cell(value) for value in row)] for label, *row in frame.itertuples()]
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _cell(value):
+    return f"{value:.6g}" if isinstance(value, float) else str(value).replace("|", "\\|")

@@ -1,0 +1,474 @@
+"""The results object: labels, prediction, intervals, persistence.
+
+Methods here orchestrate: they put labels on what the array modules compute, check arguments and warn.
+"""
+
+import pickle
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from .conformal import METHODS, ZoneFits, choose_method
+from .design import Design, Standardizer
+from .errors import InputError, InputTypeError, SampleSizeWarning, StabilityWarning
+from .losses import Loss
+from .penalties import Penalty
+from .solvers import Solution
+from .stability import default_bound, reach
+from .summary import summarise
+
+__all__ = ["ModelSpec", "Prediction", "Results", "load"]
+
+_SIDES = ("two-sided", "upper", "lower")
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """What was fitted, as the user asked for it.
+
+    Attributes
+    ----------
+    formula : str
+    loss : Loss
+    penalty : Penalty
+    standardize : bool
+    missing, solver : str
+    tol : float
+    max_iter : int
+    endog_names : str
+    exog_names : list of str
+    """
+
+    formula: str
+    loss: Loss
+    penalty: Penalty
+    standardize: bool
+    missing: str
+    solver: str
+    tol: float
+    max_iter: int
+    endog_names: str
+    exog_names: list
+
+
+class Results:
+    """A fitted model and its conformal intervals; made by `stabconf.fit`.
+
+    Attributes
+    ----------
+    model : ModelSpec
+    nobs : int
+        Rows used.
+    converged : bool
+    radius : float
+        Certified distance of the coefficients to the minimiser, in the norm of the penalty.
+    """
+
+    def __init__(self, model, design, columns, centre, scale, solution):
+        self.model: ModelSpec = model
+        self._design: Design = design
+        self._columns: Standardizer = columns
+        self._centre, self._scale = centre, scale
+        self._solution: Solution = solution
+
+    # Fit -----------------------------------------------------------------------------------------
+
+    @property
+    def nobs(self):
+        return len(self._design.y)
+
+    @property
+    def converged(self):
+        return self._solution.success
+
+    @property
+    def radius(self):
+        return self._solution.radius
+
+    @property
+    def params(self):
+        """Coefficients in the units of the design columns (Series)."""
+        beta = self._columns.coefficients(
+            self._solution.x, self._centre, self._scale, self._design.intercept
+        )
+        return pd.Series(beta, index=self._design.names, name="params")
+
+    @property
+    def params_standardized(self):
+        """Coefficients of the standardised columns and response (Series)."""
+        return pd.Series(self._solution.x, index=self._design.names, name="params_standardized")
+
+    @property
+    def fittedvalues(self):
+        """Predictions at the training rows (Series)."""
+        return pd.Series(
+            self._predictions(self._X), index=self._design.index, name=self._design.response
+        )
+
+    @property
+    def resid(self):
+        """Response less fitted values (Series)."""
+        return pd.Series(self._design.y, index=self._design.index) - self.fittedvalues
+
+    def predict(self, exog=None):
+        """Predictions of the training fit.
+
+        Parameters
+        ----------
+        exog : DataFrame, optional
+            New rows; the training rows by default.
+
+        Returns
+        -------
+        Series
+            On the index of ``exog``; NaN where a row has a missing value. Of the transformed response
+            where the formula transforms it (the Series' name says so).
+        """
+        rows, index = self._new_rows(exog)
+        return pd.Series(self._predictions(rows), index=index, name=self._design.response)
+
+    # Intervals -----------------------------------------------------------------------------------
+
+    def conf_int_conformal(
+        self, exog=None, alpha=0.05, method="auto", side="two-sided", **options
+    ):
+        """Conformal prediction intervals for new responses.
+
+        Parameters
+        ----------
+        exog : DataFrame, optional
+            New rows; the training design points by default.
+        alpha : float or sequence of float
+            Miscoverage. A sequence gives a column level per alpha.
+        method : {"auto", "stable"}
+            "auto" is the tightest certified method for this loss and penalty.
+        side : {"two-sided", "upper", "lower"}
+            One-sided intervals rank signed residuals; their other end is infinite.
+        **options
+            bound : {"curvature", "norm", "ball", "paper"}
+                Stability bound; by default "curvature" for losses with curvature, else "norm".
+            inner : bool
+                Add ``inner_lower``, ``inner_upper``: an interval contained in the exact set.
+
+        Returns
+        -------
+        DataFrame
+            ``lower`` and ``upper`` on the index of ``exog``; NaN where a row has a missing value. Its
+            ``attrs`` hold method, guarantee and the share of the width that is owed to stability.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> data = engel.load_pandas().data
+        >>> res = stabconf.fit("foodexp ~ income", data, loss="huber", penalty=0.01)
+        >>> res.conf_int_conformal({"income": [500.0, 1000.0]}, alpha=0.1).round(0)
+           lower  upper
+        0  184.0  545.0
+        1  467.0  828.0
+        """
+        rows, index = self._new_rows(exog)
+        alphas, single = _check_alpha(alpha)
+        made = self._intervals(rows, alphas, method, side, options)
+        frames = [self._frame(intervals, rows, index) for intervals in made]
+        _warn_about(made, self.model, self._zones.zones)
+        if single:
+            return frames[0]
+        frame = pd.concat(frames, axis=1, keys=alphas, names=["alpha", None])
+        frame.attrs = {**frames[0].attrs, "alpha": alphas}
+        frame.attrs["k"] = [intervals.k for intervals in made]
+        frame.attrs["stability_share"] = [intervals.stability_share for intervals in made]
+        return frame
+
+    def get_prediction(self, exog=None, method="auto", side="two-sided", **options):
+        """Predictions and their intervals, as statsmodels' ``get_prediction``.
+
+        Returns
+        -------
+        Prediction
+            With ``predicted_mean``, ``conf_int(alpha)`` and ``summary_frame(alpha)``.
+        """
+        return Prediction(self, exog, {"method": method, "side": side, **options})
+
+    def tau(self, exog=None, bound=None, z=None):
+        """Stability bounds: how far each prediction can move when a new response joins the fit.
+
+        Parameters
+        ----------
+        exog : DataFrame, optional
+        bound : str, optional
+            As in `conf_int_conformal`.
+        z : float, optional
+            Bound for this candidate response; by default for every one, which is infinite for losses
+            that are not Lipschitz.
+
+        Returns
+        -------
+        DataFrame
+            A row per new row, a column per training row and one, ``"new"``, for the new row itself;
+            in units of the response.
+        """
+        rows, index = self._new_rows(exog)
+        bound = bound or default_bound(self.model.loss)
+        complete = ~np.isnan(rows).any(axis=1)
+        zones = self._zones
+        which = [j for j, zone in enumerate(zones.zones) if not zone.keep] if z is None else [zones.at(z)]
+        out = np.full((len(rows), self.nobs + 1), np.nan)
+        worst = np.zeros((int(complete.sum()), self.nobs + 1))
+        for j in which:
+            base, scale = zones.fit(j), zones.zones[j].scale
+            moves = reach(base, rows[complete], bound)
+            slope = np.full(moves.count, max(base.steepest(-1), base.steepest(1)))
+            if z is not None:
+                gap = (z - zones.predictions(j, rows[complete])) / scale
+                size = np.abs(gap) + moves.before(slope * 0.0)
+                tilt = np.maximum(base.slope(size, -1), base.slope(size, 1))
+                slope = np.minimum(slope, tilt)
+            here = np.column_stack([moves.tau(slope), moves.shift(slope)])
+            worst = np.maximum(worst, scale * here)
+        out[complete] = worst
+        columns = pd.Index([*self._design.index, "new"], dtype=object)
+        return pd.DataFrame(out, index=index, columns=columns)
+
+    # Presentation --------------------------------------------------------------------------------
+
+    def summary(self, alpha=0.05):
+        """Summary tables: the fit, the coefficients and what the intervals promise.
+
+        Parameters
+        ----------
+        alpha : float
+            Level at which the interval block is computed, at the training design points.
+
+        Returns
+        -------
+        statsmodels.iolib.summary.Summary
+            Text, ``as_html()``, ``as_latex()``, ``as_csv()``.
+        """
+        (alpha,), _ = _check_alpha([alpha] if np.isscalar(alpha) else alpha)
+        made = self._intervals(self._X, [alpha], "auto", "two-sided", {"inner": True})[0]
+        base = self._zones.fit(int(self._zones.warm()[0])) if len(self._zones.warm()) else None
+        largest = np.nan
+        if base is not None:
+            moves = reach(base, self._X, made.bound)
+            t = np.full(moves.count, max(base.steepest(-1), base.steepest(1)))
+            largest = float(np.max(base.zone.scale * moves.shift(t)))
+        return summarise(self, self._design, self._solution, made, largest)
+
+    # Persistence ---------------------------------------------------------------------------------
+
+    def save(self, path):
+        """Pickle the results to ``path``; `stabconf.load` reads them back.
+
+        Examples
+        --------
+        >>> res.save("engel.pickle")  # doctest: +SKIP
+        >>> stabconf.load("engel.pickle").params  # doctest: +SKIP
+        """
+        try:
+            content = pickle.dumps(self)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise InputTypeError(
+                f"the results cannot be pickled ({error}): a function that the formula takes from the "
+                "calling scope must be importable from a module"
+            ) from error
+        target = Path(path)
+        part = target.with_name(target.name + ".part")
+        part.write_bytes(content)
+        part.replace(target)
+
+    def __getstate__(self):
+        caches = ("_X", "_zones")
+        return {name: value for name, value in self.__dict__.items() if name not in caches}
+
+    # Helpers -------------------------------------------------------------------------------------
+
+    @cached_property
+    def _X(self):
+        return self._columns.apply(self._design.X)
+
+    @cached_property
+    def _zones(self):
+        model = self.model
+        slopes = np.arange(len(self._design.names)) != self._design.intercept
+        ridge, lasso = model.penalty.weights(self.nobs, slopes)
+        return ZoneFits(
+            self._X,
+            self._design.y,
+            model.loss,
+            ridge,
+            lasso,
+            self._design.intercept,
+            model.standardize,
+            self._solution.x,
+            model.solver,
+            model.tol,
+            model.max_iter,
+        )
+
+    def _new_rows(self, exog):
+        if exog is None:
+            return self._X, self._design.index
+        rows, index = self._design.new_rows(exog)
+        return self._columns.apply(rows), index
+
+    def _predictions(self, rows):
+        return self._centre + self._scale * (rows @ self._solution.x)
+
+    def _intervals(self, rows, alphas, method, side, options):
+        """One `Intervals` an alpha, for the rows without missing values."""
+        if side not in _SIDES:
+            raise InputError(f"side={side!r} is unknown: give one of {', '.join(_SIDES)}")
+        name = choose_method(self.model.loss) if method == "auto" else method
+        if name not in METHODS:
+            raise InputError(f"method={method!r} is unknown: give 'auto' or one of {', '.join(METHODS)}")
+        options = dict(options)
+        options["bound"] = options.get("bound") or default_bound(self.model.loss)
+        unknown = sorted(set(options) - {"bound", "inner"})
+        if unknown:
+            raise InputTypeError(f"option {unknown[0]!r} is unknown: the options are bound and inner")
+        complete = rows[~np.isnan(rows).any(axis=1)]
+        return [METHODS[name](self._zones, complete, a, side=side, **options) for a in alphas]
+
+    def _frame(self, intervals, rows, index):
+        complete = ~np.isnan(rows).any(axis=1)
+        columns = {"lower": intervals.lower, "upper": intervals.upper}
+        if intervals.inner_lower is not None:
+            columns |= {"inner_lower": intervals.inner_lower, "inner_upper": intervals.inner_upper}
+        made = {}
+        for name, values in columns.items():
+            made[name] = np.full(len(rows), np.nan)
+            made[name][complete] = values
+        frame = pd.DataFrame(made, index=index)
+        if self._design.transformed:
+            frame.columns.name = self._design.response
+        frame.attrs = {
+            "response": self._design.response,
+            "method": intervals.method,
+            "bound": intervals.bound,
+            "side": intervals.side,
+            "alpha": intervals.alpha,
+            "k": intervals.k,
+            "n": intervals.n,
+            "certified": intervals.certified,
+            "guarantee": intervals.guarantee,
+            "stability_share": intervals.stability_share,
+        }
+        return frame
+
+
+class Prediction:
+    """Predictions at some rows, with intervals on request; made by `Results.get_prediction`."""
+
+    def __init__(self, results, exog, options):
+        self._results, self._exog, self._options = results, exog, options
+
+    @property
+    def predicted_mean(self):
+        """Predictions (Series)."""
+        return self._results.predict(self._exog)
+
+    def conf_int(self, alpha=0.05):
+        """Conformal intervals for new responses (DataFrame)."""
+        return self._results.conf_int_conformal(self._exog, alpha=alpha, **self._options)
+
+    def summary_frame(self, alpha=0.05):
+        """Prediction and interval side by side.
+
+        Returns
+        -------
+        DataFrame
+            ``mean``, ``obs_ci_lower``, ``obs_ci_upper`` (and the inner ends where asked for); rows with
+            missing values are kept, as NaN.
+        """
+        if not np.isscalar(alpha):
+            raise InputTypeError(f"alpha={alpha!r}: summary_frame takes one number; loop, or use conf_int")
+        ends = self.conf_int(alpha).add_prefix("obs_ci_")
+        attrs = ends.attrs
+        frame = pd.concat([self.predicted_mean.rename("mean"), ends], axis=1)
+        frame.columns.name = ends.columns.name
+        frame.attrs = attrs
+        return frame
+
+
+def load(path):
+    """Read results that `Results.save` wrote.
+
+    Pickles run code on loading: load only files that you trust.
+    """
+    with open(path, "rb") as file:
+        results = pickle.load(file)
+    if not isinstance(results, Results):
+        raise InputTypeError(f"{path} holds a {type(results).__name__}, not stabconf results")
+    return results
+
+
+def _check_alpha(alpha):
+    """Alphas as a list, and whether a single number was given."""
+    single = np.isscalar(alpha) or alpha is None
+    values = [alpha] if single else list(alpha)
+    if not values:
+        raise InputError("alpha=[] is empty: give a number such as 0.05, or several")
+    for value in values:
+        number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+        if not number:
+            raise InputTypeError(
+                f"alpha={value!r} is a {type(value).__name__}: give a number such as 0.05"
+            )
+        if not 0 < value < 1:
+            raise InputError(f"alpha={value!r} is not allowed: give a miscoverage between 0 and 1")
+    return [float(value) for value in values], single
+
+
+def _warn_about(made, model, zones):
+    """At most one warning of each kind about a call's intervals."""
+    n = made[0].n
+    short = [intervals.alpha for intervals in made if intervals.k > n]
+    if short:
+        needed = int(np.ceil(1.0 / min(short) - 1e-9)) - 1
+        warnings.warn(
+            f"{n} rows are too few for alpha={min(short):g}, so the intervals are infinite: use at least "
+            f"{needed} rows, or alpha of at least {1.0 / (n + 1):.3g}",
+            SampleSizeWarning,
+            stacklevel=3,
+        )
+        return
+    if any(zone.keep and np.isinf(zone.upper - zone.lower) for zone in zones):
+        warnings.warn(
+            f"{n} rows are too few for the location (level {model.loss.level:g}) and scale of the "
+            "response to be free of the new one, so one end is infinite: use more rows, or a level "
+            "nearer to the median",
+            SampleSizeWarning,
+            stacklevel=3,
+        )
+        return
+    endless = [m for m in made if m.side == "two-sided" and np.any(np.isinf(m.width))]
+    if endless:
+        fix = (
+            "use a loss whose slope is bounded, such as 'huber'"
+            if not model.loss.concave_slope
+            else "raise penalty, add rows, or use a robust loss such as 'huber'"
+        )
+        warnings.warn(
+            f"{int(np.isinf(endless[0].width).sum())} intervals are infinite: with loss "
+            f"{model.loss.describe()} and penalty {model.penalty.describe()} a far response can pull the "
+            f"fit along at n = {n}; {fix}",
+            StabilityWarning,
+            stacklevel=3,
+        )
+        return
+    share = max(intervals.stability_share for intervals in made)
+    if share > 0.5:
+        fix = "raise penalty, add rows"
+        if not model.loss.has_curvature:
+            fix += ", or use a loss with curvature (loss='huber')"
+        warnings.warn(
+            f"stability makes up {share:.0%} of the mean width at penalty "
+            f"{model.penalty.describe()} and n = {n}: {fix}",
+            StabilityWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,296 @@
+"""Newton's method on p x p systems, made exact for kinks by the method of multipliers.
+
+Where slope and curvature of the loss behave, this is Newton with a line search on the derivative. For
+LAD, the quantile loss, power, linex and the L1 penalty each kink is replaced by its Moreau envelope
+around the last multipliers; the envelope's width shrinks and the multipliers are updated, which ends,
+for the piecewise-linear losses, exactly at the active set (a handful of steps). With many rows, only
+those near 0 can still change sign: the others are a linear term, so a fit costs little more than a few
+passes over the design.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import linalg
+from scipy.linalg import lapack
+
+from .problem import certify
+
+__all__ = ["newton"]
+
+_CHUNK = 8192  # rows per block of a Gram matrix: bounds the extra memory, fits the cache
+_SHRINK = 0.1  # factor between two envelope widths
+_WIDEST, _WARM, _NARROWEST = 0.3, 1e-2, 1e-6  # envelope widths, relative to the residuals' size
+
+
+def newton(problem, start=None, *, tol=1e-8, max_iter=200):
+    """Minimise ``problem`` from ``start``; see the module's docstring.
+
+    Returns
+    -------
+    Solution
+    """
+    n, p = problem.X.shape
+    sample = int((p * n) ** (2.0 / 3.0)) + p
+    many_rows = n > max(4 * sample, 2000)
+    nit = 0
+    if start is None:
+        start = np.zeros(p)
+        if many_rows:
+            coarse = _subsample(problem, sample)
+            start, _, _, nit = _multipliers_method(coarse, start, max_iter, narrowest=1e-2)
+    if many_rows and problem.loss.piecewise_linear:
+        theta, u, u1, steps = _working_set(problem, start, sample, max_iter)
+    else:
+        theta, u, u1, steps = _multipliers_method(problem, start, max_iter)
+    return certify(problem, theta, u, u1, tol=tol, nit=nit + steps)
+
+
+def _subsample(problem, size):
+    """The problem on evenly spaced rows, weighted so that its minimiser is near the full one."""
+    n = len(problem.v)
+    rows = np.linspace(0, n - 1, size).astype(int)
+    share = size / n
+    return replace(
+        problem,
+        X=problem.X[rows],
+        v=problem.v[rows],
+        ridge=problem.ridge * share,
+        lasso=problem.lasso * share,
+        tilt=problem.tilt * share,
+    )
+
+
+def _working_set(problem, theta, size, max_iter):
+    """Solve with the rows near 0 alone, the rest as a linear term, until no sign is wrong."""
+    X, v, loss = problem.X, problem.v, problem.loss
+    r = v - X @ theta
+    scale = _typical(r)
+    nit = 0
+    near = np.zeros(len(v), dtype=bool)
+    while True:
+        near[np.argpartition(np.abs(r), size - 1)[:size]] = True
+        u = np.where(near, 0.0, loss.derivative(r))
+        X_near = X[near]
+        small = replace(problem, X=X_near, v=v[near], tilt=problem.tilt - X.T @ u)
+        theta, u_near, u1, steps = _multipliers_method(small, theta, max_iter - nit, scale=scale)
+        nit += steps
+        r = v - X @ theta
+        wrong = ~near & (r * u < 0)
+        if not wrong.any() or nit >= max_iter or near.all():
+            u[near] = u_near
+            return theta, u, u1, nit
+        near |= wrong
+        size = min(2 * size, len(v))
+
+
+@dataclass(frozen=True)
+class _Envelope:
+    """The objective with every kink replaced by its Moreau envelope around the last multipliers.
+
+    ``eps`` is the envelope's width for the rows, ``eps1`` (p,) for the L1 part; ``u``, ``u1`` are the
+    multipliers and ``theta`` the point of the last round; ``damp`` (p,) weighs a proximal term that
+    keeps the Newton system regular where the penalty does not; ``norms`` (p,) are the column norms.
+    """
+
+    eps: float
+    eps1: np.ndarray
+    u: np.ndarray
+    u1: np.ndarray
+    theta: np.ndarray
+    damp: np.ndarray
+    norms: np.ndarray
+    has_l1: bool
+
+    def rows(self, problem, r):
+        """Slopes and curvatures of the rows at residuals ``r``."""
+        if problem.loss.needs_prox:
+            return problem.loss.prox_slope(r + self.eps * self.u, self.eps)
+        return problem.loss.derivative(r), problem.loss.curvature(r)
+
+    def l1(self, problem, theta):
+        """Slopes and curvatures of the L1 part at ``theta``."""
+        if not self.has_l1:
+            return self.u1, self.u1
+        u1 = np.clip(theta / self.eps1 + self.u1, -problem.lasso, problem.lasso)
+        return u1, np.where(np.abs(u1) < problem.lasso, 1.0 / self.eps1, 0.0)
+
+
+def _multipliers_method(problem, theta, max_iter, *, scale=None, narrowest=_NARROWEST):
+    """Newton inside, multiplier updates outside; returns theta, multipliers, L1 multipliers, steps.
+
+    ``scale`` is the residuals' typical size where ``theta`` is already near the minimiser; the rounds
+    end once the envelope is ``narrowest`` and nothing improves any more.
+    """
+    n, p = problem.X.shape
+    loss, lasso = problem.loss, problem.lasso
+    r = problem.v - problem.X @ theta
+    size = scale or _typical(r)
+    norms = np.sqrt(np.einsum("ij,ij->j", problem.X, problem.X))
+    column = np.where(norms > 0, norms, 1.0) / math.sqrt(n)
+    damp = np.where(problem.ridge > 0, 0.0, 1e-7 * n * column**2)
+    has_l1 = bool(lasso.any())
+    one_stage = not (loss.needs_prox or has_l1 or damp.any())
+    width = (_WARM if scale else _WIDEST) * size
+    u, u1 = np.zeros(n), np.zeros(p)
+    best, nit, stalled = (math.inf, theta, u, u1), 0, 0
+    while nit < max_iter:
+        eps1 = np.where(lasso > 0, width / (column * np.where(lasso > 0, lasso, 1.0)), 1.0)
+        stage = _Envelope(width, eps1, u, u1, theta, damp, norms, has_l1)
+        target = 1e-14 if one_stage else min(1e-4, (width / size) ** 2)
+        theta, r, u, u1, steps = _minimise(problem, stage, theta, r, target, max_iter - nit)
+        nit += steps
+        candidates = [(theta, u, u1)]
+        if loss.piecewise_linear and width <= 1e-3 * size:
+            candidates.append(_active_set(problem, theta, u, u1))
+        for candidate in candidates:
+            merit = _merit(problem, norms, *candidate)
+            if merit < best[0]:
+                stalled = -1 if merit < 0.5 * best[0] else stalled
+                best = (merit, *candidate)
+        stalled += 1
+        rough = narrowest > _NARROWEST and width <= narrowest * size
+        if one_stage or rough or best[0] <= 1e-15 or stalled == 3:
+            break
+        width = max(width * _SHRINK, narrowest * size)
+    return *best[1:], nit
+
+
+def _active_set(problem, theta, u, u1):
+    """The exact solution, provided that the rows with inner multipliers are those fitted exactly.
+
+    Rows (and L1 coordinates) strictly inside their slope range must be at 0; with the others' slopes
+    constant, what is left is one linear system in theta and the inner multipliers.
+    """
+    p = len(theta)
+    down, up = problem.loss.slopes
+    inner = np.flatnonzero((u > -down) & (u < up))
+    zero = np.flatnonzero(np.abs(u1) < problem.lasso)
+    rows = np.vstack([problem.X[inner], np.eye(p)[zero]])
+    count = len(rows)
+    system = np.zeros((p + count, p + count))
+    system[:p, :p] = np.diag(problem.ridge)
+    system[:p, p:], system[p:, :p] = -rows.T, rows
+    u, u1 = u.copy(), u1.copy()
+    for _ in range(2):  # the second round only removes rounding errors
+        e = problem.ridge * theta - problem.X.T @ u + u1 + problem.tilt
+        off = np.concatenate([problem.v[inner] - problem.X[inner] @ theta, -theta[zero]])
+        change = linalg.lstsq(
+            system, np.concatenate([-e, off]), lapack_driver="gelsy", check_finite=False
+        )[0]
+        theta = theta + change[:p]
+        u[inner] = np.clip(u[inner] + change[p : p + len(inner)], -down, up)
+        u1[zero] = np.clip(u1[zero] - change[p + len(inner) :], -problem.lasso[zero], problem.lasso[zero])
+        theta[zero] = 0.0
+    return theta, u, u1
+
+
+def _merit(problem, norms, theta, u, u1):
+    """Relative size of what a certificate would be: stationarity residual plus Fenchel-Young gaps."""
+    r = problem.v - problem.X @ theta
+    e = problem.ridge * theta - problem.X.T @ u + u1 + problem.tilt
+    slack = np.sum(problem.loss.fenchel_gap(r, u)) + problem.lasso @ np.abs(theta) - u1 @ theta
+    size = _gradient_size(problem, norms, problem.ridge * theta, u, u1)
+    return np.max(np.abs(e) / size, initial=0.0) + max(slack, 0.0) / max(
+        1.0, np.sum(problem.loss.value(r))
+    )
+
+
+def _minimise(problem, stage, theta, r, target, max_iter):
+    """Newton's method on the envelope, to a relative gradient of ``target`` or to rounding errors."""
+    noise = 1e-15
+    if problem.loss.needs_prox:
+        noise += 1e-16 * float(np.max(np.abs(problem.v), initial=0.0)) / stage.eps
+    previous = math.inf
+    for steps in range(max_iter + 1):
+        u, w = stage.rows(problem, r)
+        u1, w1 = stage.l1(problem, theta)
+        shrink = problem.ridge * theta + stage.damp * (theta - stage.theta)
+        gradient = shrink + u1 + problem.tilt - problem.X.T @ u
+        error = np.max(np.abs(gradient) / _gradient_size(problem, stage.norms, shrink, u, u1), initial=0.0)
+        if error <= max(target, noise) or steps == max_iter:
+            break
+        if error <= 1e-9 and error > 0.5 * previous:
+            break
+        previous = error
+        hessian = _gram(problem.X, w)
+        hessian[np.diag_indices_from(hessian)] += problem.ridge + stage.damp + w1
+        step = -_solve(hessian, gradient)
+        move = problem.X @ step
+
+        def slope(length):
+            at, point = r - length * move, theta + length * step  # noqa: B023
+            along = problem.ridge * point + stage.damp * (point - stage.theta) + problem.tilt
+            kink, _ = stage.l1(problem, point)
+            return step @ (along + kink) - move @ stage.rows(problem, at)[0]  # noqa: B023
+
+        length = _line_search(slope, gradient @ step)
+        if length == 0.0:
+            break
+        theta = theta + length * step
+        r = problem.v - problem.X @ theta
+    return theta, r, u, u1, steps
+
+
+def _gradient_size(problem, norms, shrink, u, u1):
+    """The size that rounding errors of the gradient are relative to (Cauchy-Schwarz in the rows)."""
+    return np.maximum(norms * np.linalg.norm(u) + np.abs(shrink) + np.abs(u1) + np.abs(problem.tilt), 1e-300)
+
+
+def _line_search(slope, start):
+    """A step length at which the slope of a convex function is at most half its size at 0.
+
+    Values are never compared, so the search works down to rounding errors.
+    """
+    if not start < 0:
+        return 0.0
+    low, high, length = 0.0, math.inf, 1.0
+    low_slope, high_slope = start, math.inf
+    for _ in range(60):
+        here = slope(length)
+        if abs(here) <= 0.5 * abs(start):
+            return length
+        if here < 0:
+            low, low_slope = length, here
+        else:
+            high, high_slope = length, here
+        if math.isinf(high):
+            length = 4.0 * length
+        elif math.isfinite(high_slope):
+            share = low_slope / (low_slope - high_slope)
+            length = low + (high - low) * min(max(share, 0.1), 0.9)
+        else:
+            length = 0.5 * (low + high)
+    return low
+
+
+def _gram(X, w):
+    """``X' diag(w) X``, skipping rows of weight 0, in blocks."""
+    p = X.shape[1]
+    total = np.zeros((p, p))
+    rows = np.flatnonzero(w)
+    sparse = len(rows) < 0.7 * len(w)
+    count = len(rows) if sparse else len(w)
+    for first in range(0, count, _CHUNK):
+        block = rows[first : first + _CHUNK] if sparse else slice(first, first + _CHUNK)
+        part = X[block]
+        total += (part * w[block, None]).T @ part
+    return total
+
+
+def _solve(hessian, gradient):
+    """Solve the Newton system; Jacobi scaling first, least squares where it is singular."""
+    scale = np.sqrt(np.diag(hessian))
+    scale = np.where(scale > 0, scale, 1.0)
+    scaled = hessian / scale[:, None] / scale
+    _, solution, info = lapack.dposv(scaled, gradient / scale, lower=True)
+    if info:
+        solution = linalg.lstsq(scaled, gradient / scale, check_finite=False)[0]
+    return solution / scale
+
+
+def _typical(r):
+    """A typical size of the residuals, never 0 and never that of rounding errors."""
+    size = np.abs(r)
+    return max(float(np.median(size)), 1e-6 * float(np.max(size, initial=0.0))) or 1.0
