@@ -1,5 +1,6 @@
 """Distribution-free prediction intervals for people who write formulas."""
 
+from ._version import __version__
 from .errors import (
     AssumptionError,
     ConvergenceWarning,
@@ -17,9 +18,8 @@ from .model import fit
 from .penalties import ElasticNet, NoPenalty, Ridge
 from .results import Results, load
 
-__version__ = "0.1.0"
-
 __all__ = [
+    "__version__",
     "fit",
     "load",
     "Results",

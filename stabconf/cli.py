@@ -16,7 +16,8 @@ __all__ = ["main"]
 def main(arguments=None):
     """Run the command line; returns the exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m stabconf", description="Distribution-free prediction intervals from formulas."
+        prog="python -m stabconf",
+        description="Distribution-free prediction intervals from formulas.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
     demo = commands.add_parser(

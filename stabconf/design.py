@@ -306,9 +306,7 @@ def _check_rows(design, frame, missing):
             f"first {rows}): fill them, or use missing='drop'"
         )
     if len(design.y) < 2:
-        raise InputError(
-            f"data has {len(design.y)} complete rows (of {len(frame)}): at least 2 are needed"
-        )
+        raise InputError(f"data has {len(design.y)} complete rows (of {len(frame)}): at least 2 are needed")
 
 
 def _check_finite(values, names, index, argument, allow_nan=False):

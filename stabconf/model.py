@@ -66,8 +66,8 @@ def fit(
     >>> data = engel.load_pandas().data
     >>> res = stabconf.fit("foodexp ~ income", data, loss="lad", penalty=0.1)
     >>> res.params.round(3)
-    Intercept    118.117
-    income         0.514
+    Intercept    141.688
+    income         0.485
     Name: params, dtype: float64
     """
     loss, penalty = as_loss(loss), as_penalty(penalty, l1_ratio)
@@ -76,9 +76,7 @@ def fit(
     columns = standardizer(design.X, design.names, design.intercept, standardize)
     centre, scale = 0.0, 1.0
     if standardize:
-        centre, scale = location_scale(
-            design.y, None if design.intercept is None else loss.level
-        )
+        centre, scale = location_scale(design.y, None if design.intercept is None else loss.level)
     if np.ptp(design.y) == 0:
         warnings.warn(
             f"response {design.response!r} is {design.y[0]:g} in every row: the intervals describe a "

@@ -9,6 +9,7 @@ cut into short pieces over which location and scale move little, and the methods
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -123,7 +124,7 @@ def zones(y, level=0.5):
     edges = {float(padded[rank - side]) for rank in ranks for side in (0, 1)}
     edges = [-math.inf, *sorted(edge for edge in edges if math.isfinite(edge)), math.inf]
     pieces = []
-    for lower, upper in zip(edges[:-1], edges[1:], strict=True):
+    for lower, upper in pairwise(edges):
         moving = any(padded[k - 1] <= lower and upper <= padded[k] and lower < upper for k in ranks)
         pieces += _gap(lower, upper, at) if moving else [_zone(lower, upper, at)]
     return pieces

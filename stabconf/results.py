@@ -4,7 +4,6 @@ Methods here orchestrate: they put labels on what the array modules compute, che
 """
 
 import pickle
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from .advice import check_alpha, warn_about
 from .conformal import METHODS, ZoneFits, choose_method
 from .design import Design, Standardizer
-from .errors import InputError, InputTypeError, SampleSizeWarning, StabilityWarning
+from .errors import AssumptionError, InputError, InputTypeError
 from .losses import Loss
 from .penalties import Penalty
 from .solvers import Solution
@@ -105,9 +105,7 @@ class Results:
     @property
     def fittedvalues(self):
         """Predictions at the training rows (Series)."""
-        return pd.Series(
-            self._predictions(self._X), index=self._design.index, name=self._design.response
-        )
+        return pd.Series(self._predictions(self._X), index=self._design.index, name=self._design.response)
 
     @property
     def resid(self):
@@ -133,9 +131,7 @@ class Results:
 
     # Intervals -----------------------------------------------------------------------------------
 
-    def conf_int_conformal(
-        self, exog=None, alpha=0.05, method="auto", side="two-sided", **options
-    ):
+    def conf_int_conformal(self, exog=None, alpha=0.05, method="auto", side="two-sided", **options):
         """Conformal prediction intervals for new responses.
 
         Parameters
@@ -168,14 +164,14 @@ class Results:
         >>> res = stabconf.fit("foodexp ~ income", data, loss="huber", penalty=0.01)
         >>> res.conf_int_conformal({"income": [500.0, 1000.0]}, alpha=0.1).round(0)
            lower  upper
-        0  184.0  545.0
-        1  467.0  828.0
+        0  222.0  533.0
+        1  481.0  790.0
         """
         rows, index = self._new_rows(exog)
-        alphas, single = _check_alpha(alpha)
+        alphas, single = check_alpha(alpha)
         made = self._intervals(rows, alphas, method, side, options)
         frames = [self._frame(intervals, rows, index) for intervals in made]
-        _warn_about(made, self.model, self._zones.zones)
+        warn_about(made, self.model, self._zones.zones)
         if single:
             return frames[0]
         frame = pd.concat(frames, axis=1, keys=alphas, names=["alpha", None])
@@ -249,15 +245,12 @@ class Results:
         statsmodels.iolib.summary.Summary
             Text, ``as_html()``, ``as_latex()``, ``as_csv()``.
         """
-        (alpha,), _ = _check_alpha([alpha] if np.isscalar(alpha) else alpha)
-        made = self._intervals(self._X, [alpha], "auto", "two-sided", {"inner": True})[0]
-        base = self._zones.fit(int(self._zones.warm()[0])) if len(self._zones.warm()) else None
-        largest = np.nan
-        if base is not None:
-            moves = reach(base, self._X, made.bound)
-            t = np.full(moves.count, max(base.steepest(-1), base.steepest(1)))
-            largest = float(np.max(base.zone.scale * moves.shift(t)))
-        return summarise(self, self._design, self._solution, made, largest)
+        (alpha,), _ = check_alpha([alpha] if np.isscalar(alpha) else alpha)
+        try:
+            made = self._intervals(self._X, [alpha], "auto", "two-sided", {"inner": True})[0]
+        except AssumptionError as error:
+            return summarise(self, self._design, self._solution, None, str(error))
+        return summarise(self, self._design, self._solution, made)
 
     # Persistence ---------------------------------------------------------------------------------
 
@@ -405,70 +398,3 @@ def load(path):
     if not isinstance(results, Results):
         raise InputTypeError(f"{path} holds a {type(results).__name__}, not stabconf results")
     return results
-
-
-def _check_alpha(alpha):
-    """Alphas as a list, and whether a single number was given."""
-    single = np.isscalar(alpha) or alpha is None
-    values = [alpha] if single else list(alpha)
-    if not values:
-        raise InputError("alpha=[] is empty: give a number such as 0.05, or several")
-    for value in values:
-        number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-        if not number:
-            raise InputTypeError(
-                f"alpha={value!r} is a {type(value).__name__}: give a number such as 0.05"
-            )
-        if not 0 < value < 1:
-            raise InputError(f"alpha={value!r} is not allowed: give a miscoverage between 0 and 1")
-    return [float(value) for value in values], single
-
-
-def _warn_about(made, model, zones):
-    """At most one warning of each kind about a call's intervals."""
-    n = made[0].n
-    short = [intervals.alpha for intervals in made if intervals.k > n]
-    if short:
-        needed = int(np.ceil(1.0 / min(short) - 1e-9)) - 1
-        warnings.warn(
-            f"{n} rows are too few for alpha={min(short):g}, so the intervals are infinite: use at least "
-            f"{needed} rows, or alpha of at least {1.0 / (n + 1):.3g}",
-            SampleSizeWarning,
-            stacklevel=3,
-        )
-        return
-    if any(zone.keep and np.isinf(zone.upper - zone.lower) for zone in zones):
-        warnings.warn(
-            f"{n} rows are too few for the location (level {model.loss.level:g}) and scale of the "
-            "response to be free of the new one, so one end is infinite: use more rows, or a level "
-            "nearer to the median",
-            SampleSizeWarning,
-            stacklevel=3,
-        )
-        return
-    endless = [m for m in made if m.side == "two-sided" and np.any(np.isinf(m.width))]
-    if endless:
-        fix = (
-            "use a loss whose slope is bounded, such as 'huber'"
-            if not model.loss.concave_slope
-            else "raise penalty, add rows, or use a robust loss such as 'huber'"
-        )
-        warnings.warn(
-            f"{int(np.isinf(endless[0].width).sum())} intervals are infinite: with loss "
-            f"{model.loss.describe()} and penalty {model.penalty.describe()} a far response can pull the "
-            f"fit along at n = {n}; {fix}",
-            StabilityWarning,
-            stacklevel=3,
-        )
-        return
-    share = max(intervals.stability_share for intervals in made)
-    if share > 0.5:
-        fix = "raise penalty, add rows"
-        if not model.loss.has_curvature:
-            fix += ", or use a loss with curvature (loss='huber')"
-        warnings.warn(
-            f"stability makes up {share:.0%} of the mean width at penalty "
-            f"{model.penalty.describe()} and n = {n}: {fix}",
-            StabilityWarning,
-            stacklevel=3,
-        )

@@ -15,7 +15,7 @@ __all__ = ["summarise"]
 _WIDTH = 78
 
 
-def summarise(results, design, solution, intervals, largest_tau):
+def summarise(results, design, solution, intervals, refusal=None):
     """The `Summary` of a fit and of its intervals at the training design points.
 
     Parameters
@@ -23,11 +23,27 @@ def summarise(results, design, solution, intervals, largest_tau):
     results : Results
     design : Design
     solution : Solution
-    intervals : Intervals
-    largest_tau : float
-        Largest bound on the movement of a row's own prediction, in units of the response.
+    intervals : Intervals or None
+        None where no method certifies intervals for this model.
+    refusal : str, optional
+        Why there are none.
     """
     summary = Summary()
+    summary.tables.append(_model_table(results, design, solution))
+    cells = [
+        [_number(coefficient), _number(standard)]
+        for coefficient, standard in zip(results.params, results.params_standardized, strict=True)
+    ]
+    names = [textwrap.shorten(str(name), 40, placeholder="...") for name in design.names]
+    head = ["coef", "standardized"]
+    summary.tables.append(SimpleTable(cells, head, names, title=None, txt_fmt=fmt_params))
+    if intervals is not None:
+        summary.tables.append(_interval_table(results.model, intervals))
+    summary.add_extra_txt(_notes(results, design, intervals, refusal))
+    return summary
+
+
+def _model_table(results, design, solution):
     model = results.model
     left = [
         ("Dep. Variable:", design.response),
@@ -41,48 +57,48 @@ def summarise(results, design, solution, intervals, largest_tau):
         ("Converged:", f"{'yes' if results.converged else 'NO'}, {solution.nit} steps"),
         ("Certified radius:", _number(solution.radius)),
     ]
-    summary.tables.append(_pairs("Regularised robust regression", left, right))
-    cells = [
-        [_number(coefficient), _number(standard)]
-        for coefficient, standard in zip(results.params, results.params_standardized, strict=True)
-    ]
-    names = [textwrap.shorten(str(name), 40, placeholder="...") for name in design.names]
-    head = ["coef", "standardized"]
-    summary.tables.append(SimpleTable(cells, head, names, title=None, txt_fmt=fmt_params))
+    return _pairs("Regularised robust regression", left, right)
+
+
+def _interval_table(model, intervals):
+    finite = intervals.width[np.isfinite(intervals.width)]
     left = [
-        ("Method:", f"{intervals.method}, {intervals.bound} bound"),
+        ("Method:", intervals.method),
+        ("Stability bound:", intervals.bound),
         ("alpha:", f"{intervals.alpha:g}"),
         ("Order statistic:", f"{intervals.k} of {intervals.n}"),
         ("Lipschitz rho:", _number(model.loss.lipschitz)),
     ]
-    finite = intervals.width[np.isfinite(intervals.width)]
     right = [
         ("Mean width:", _number(np.mean(finite)) if len(finite) else "inf"),
+        ("Infinite:", str(int(np.sum(np.isinf(intervals.width))))),
         ("Due to stability:", f"{intervals.stability_share:.1%}"),
-        ("Largest tau:", _number(largest_tau)),
-        ("Within of exact:", _number(intervals.certified_gap)),
+        ("Largest tau:", _number(intervals.largest_tau)),
+        ("Certified gap:", _number(intervals.certified_gap)),
     ]
-    summary.tables.append(_pairs("Conformal intervals at the training points", left, right))
-    summary.add_extra_txt(_notes(results, design, intervals))
-    return summary
+    return _pairs("Conformal intervals at the training points", left, right)
 
 
 def _pairs(title, left, right):
     """A table of name-value pairs in two columns."""
-    pairs = zip(left, right, strict=True)
-    rows = [[name, value, f" {other}", worth] for (name, value), (other, worth) in pairs]
-    data = [row[1:] for row in rows]
-    return SimpleTable(data, None, [row[0] for row in rows], title=title, txt_fmt=fmt_2cols)
-
-
-def _notes(results, design, intervals):
-    guarantee = "certified" if intervals.certified else "NOT certified"
-    notes = [
-        f"Guarantee: {intervals.guarantee} ({guarantee}), given the design map learned in training.",
-        "The width of the exact full conformal set lies between the mean width and that less "
-        "'Within of exact'.",
-        "Coefficients are shrunk by the penalty; standard errors are not defined for them.",
+    right = [(f"  {name:<19}", value) for name, value in right]
+    tables = [
+        SimpleTable(
+            [[value] for _, value in pairs],
+            None,
+            [name for name, _ in pairs],
+            title=title,
+            txt_fmt=fmt_2cols,
+        )
+        for pairs in (left, right)
     ]
+    tables[0].extend_right(tables[1])
+    return tables[0]
+
+
+def _notes(results, design, intervals, refusal):
+    notes = _interval_notes(intervals) if intervals is not None else [f"No intervals: {refusal}."]
+    notes.append("Coefficients are shrunk by the penalty; standard errors are not defined for them.")
     if design.transformed:
         notes.append(f"Predictions and intervals are of the transformed response {design.response}.")
     if not results.converged:
@@ -90,12 +106,22 @@ def _notes(results, design, intervals):
             "The solver did not reach its tolerance: intervals are wider by the certified radius. "
             "Raise max_iter or penalty."
         )
-    if intervals.k > intervals.n:
-        notes.append("Too few rows for this alpha: the intervals are infinite.")
     lines = []
     for number, note in enumerate(notes, 1):
         lines += textwrap.wrap(f"[{number}] {note}", _WIDTH, subsequent_indent="    ")
     return ["Notes:", *lines]
+
+
+def _interval_notes(intervals):
+    guarantee = "certified" if intervals.certified else "NOT certified"
+    notes = [
+        f"Guarantee: {intervals.guarantee} ({guarantee}), given the design map learned in training.",
+        "The mean width of the exact full conformal sets is less than 'Mean width' by at most "
+        "'Certified gap'.",
+    ]
+    if intervals.k > intervals.n:
+        notes.append("Too few rows for this alpha: the intervals are infinite.")
+    return notes
 
 
 def _number(value):

@@ -19,6 +19,8 @@ class Intervals:
         An interval contained in the exact set; NaN where none could be certified.
     surcharge : (m,) array
         Width that is owed to stability (and to the solver's tolerance) rather than to the residuals.
+    tau : (m,) array
+        Largest bound on the movement of the new row's own prediction that entered an end.
     k, n : int
         Rank of the order statistic, and the number of training rows.
     alpha : float
@@ -34,6 +36,7 @@ class Intervals:
     inner_lower: np.ndarray | None
     inner_upper: np.ndarray | None
     surcharge: np.ndarray
+    tau: np.ndarray
     k: int
     n: int
     alpha: float
@@ -47,6 +50,11 @@ class Intervals:
     def width(self):
         """Width of each interval (m,)."""
         return self.upper - self.lower
+
+    @property
+    def largest_tau(self):
+        """Largest `tau` over the rows."""
+        return float(np.max(self.tau, initial=0.0))
 
     @property
     def stability_share(self):

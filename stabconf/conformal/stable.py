@@ -41,23 +41,22 @@ def stable(fits, rows, alpha, *, side="two-sided", bound, inner=False):
     """
     m, k = len(rows), conformal_rank(alpha, fits.n)
     lower, upper = np.full(m, -np.inf), np.full(m, np.inf)
-    surcharge = np.zeros(m)
+    surcharge, tau = np.zeros(m), np.zeros(m)
     if k <= fits.n:
         if side != "lower":
-            upper, extra = _hull_end(fits, rows, k, side, bound, 1)
+            upper, extra, tau = _hull_end(fits, rows, k, side, bound, 1)
             surcharge = surcharge + extra
         if side != "upper":
-            lower, extra = _hull_end(fits, rows, k, side, bound, -1)
-            surcharge = surcharge + extra
-    inner_ends = (
-        _inner_hull(fits, rows, k, side, bound, (lower, upper)) if inner else (None, None)
-    )
+            lower, extra, moved = _hull_end(fits, rows, k, side, bound, -1)
+            surcharge, tau = surcharge + extra, np.maximum(tau, moved)
+    inner_ends = _inner_hull(fits, rows, k, side, bound, (lower, upper)) if inner else (None, None)
     return Intervals(
         lower=lower,
         upper=upper,
         inner_lower=inner_ends[0],
         inner_upper=inner_ends[1],
         surcharge=surcharge,
+        tau=tau,
         k=k,
         n=fits.n,
         alpha=alpha,
@@ -70,11 +69,11 @@ def stable(fits, rows, alpha, *, side="two-sided", bound, inner=False):
 
 
 def _hull_end(fits, rows, k, side, bound, direction):
-    """Outermost end of the union over zones on one side, and the surcharge in it (m,), (m,).
+    """Outermost end of the union over zones on one side, the surcharge and the tau in it, each (m,).
 
     Zones are visited from outside; a row is done at the first zone that its set reaches.
     """
-    end, surcharge = np.full(len(rows), np.nan), np.zeros(len(rows))
+    end, surcharge, tau = np.full(len(rows), np.nan), np.zeros(len(rows)), np.zeros(len(rows))
     left = np.arange(len(rows))
     order = range(len(fits.zones))
     for j in reversed(order) if direction > 0 else order:
@@ -82,26 +81,25 @@ def _hull_end(fits, rows, k, side, bound, direction):
         outside, inside = (zone.upper, zone.lower) if direction > 0 else (zone.lower, zone.upper)
         if zone.keep:
             end[left] = outside
-            return end, surcharge
+            break
         here = rows[left]
-        far, extra = _zone_end(fits.fit(j), here, k, side, bound, direction)
+        far, extra, moved = _zone_end(fits.fit(j), here, k, side, bound, direction)
         reached = direction * (far - inside) >= 0
         if side == "two-sided" and np.isfinite(outside) and reached.any():
-            back, _ = _zone_end(fits.fit(j), here[reached], k, side, bound, -direction)
+            back, _, _ = _zone_end(fits.fit(j), here[reached], k, side, bound, -direction)
             reached[reached] = direction * (back - outside) <= 0
         done = left[reached]
-        end[done] = np.minimum(far[reached], outside) if direction > 0 else np.maximum(
-            far[reached], outside
-        )
-        surcharge[done] = extra[reached]
+        nearer = np.minimum if direction > 0 else np.maximum
+        end[done] = nearer(far[reached], outside)
+        surcharge[done], tau[done] = extra[reached], moved[reached]
         left = left[~reached]
         if not len(left):
             break
-    return end, surcharge
+    return end, surcharge, tau
 
 
 def _zone_end(base, rows, k, side, bound, direction):
-    """End of the zone's own set on one side, not cut to the zone; and the surcharge in it."""
+    """End of the zone's own set on one side, not cut to the zone; the surcharge and tau in it."""
     score = Score(base.solution.r, absolute=side == "two-sided", sign=direction)
     moves = reach(base, rows, bound)
     r = _largest_residual(base, moves, score, k, direction)
@@ -116,7 +114,7 @@ def _zone_end(base, rows, k, side, bound, direction):
     plain = float(kth_smallest(score.values, k))
     zone = base.zone
     end = zone.centre + zone.scale * (rows @ base.solution.x + direction * distance)
-    return end, zone.scale * (distance - plain)
+    return end, zone.scale * (distance - plain), zone.scale * shift
 
 
 def _largest_residual(base, moves, score, k, direction):

@@ -2,8 +2,6 @@
 
 import math
 
-import numpy as np
-
 from ..response import Zone, zones
 from ..solvers import Problem, minimise
 from ..stability import BaseFit
@@ -34,9 +32,7 @@ class ZoneFits:
         As in `stabconf.solvers.minimise`.
     """
 
-    def __init__(
-        self, X, y, loss, ridge, lasso, intercept, standardize, start, solver, tol, max_iter
-    ):
+    def __init__(self, X, y, loss, ridge, lasso, intercept, standardize, start, solver, tol, max_iter):
         self.X, self.y, self.loss = X, y, loss
         self.ridge, self.lasso, self.intercept = ridge, lasso, intercept
         level = None if intercept is None else loss.level
@@ -67,7 +63,3 @@ class ZoneFits:
         """Predictions of zone ``j``'s base fit, in units of the response."""
         zone = self.zones[j]
         return zone.centre + zone.scale * (rows @ self.fit(j).solution.x)
-
-    def warm(self):
-        """Indices of the zones fitted so far."""
-        return np.array(sorted(self._fits), dtype=int)

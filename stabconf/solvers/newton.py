@@ -142,8 +142,9 @@ def _multipliers_method(problem, theta, max_iter, *, scale=None, narrowest=_NARR
         theta, r, u, u1, steps = _minimise(problem, stage, theta, r, target, max_iter - nit)
         nit += steps
         candidates = [(theta, u, u1)]
-        if loss.piecewise_linear and width <= 1e-3 * size:
-            candidates.append(_active_set(problem, theta, u, u1))
+        if not one_stage and width <= 1e-3 * size:
+            finish = _active_set if loss.piecewise_linear else _polish
+            candidates.append(finish(problem, theta, u, u1))
         for candidate in candidates:
             merit = _merit(problem, norms, *candidate)
             if merit < best[0]:
@@ -176,14 +177,40 @@ def _active_set(problem, theta, u, u1):
     for _ in range(2):  # the second round only removes rounding errors
         e = problem.ridge * theta - problem.X.T @ u + u1 + problem.tilt
         off = np.concatenate([problem.v[inner] - problem.X[inner] @ theta, -theta[zero]])
-        change = linalg.lstsq(
-            system, np.concatenate([-e, off]), lapack_driver="gelsy", check_finite=False
-        )[0]
+        change = linalg.lstsq(system, np.concatenate([-e, off]), lapack_driver="gelsy", check_finite=False)[
+            0
+        ]
         theta = theta + change[:p]
         u[inner] = np.clip(u[inner] + change[p : p + len(inner)], -down, up)
         u1[zero] = np.clip(u1[zero] - change[p + len(inner) :], -problem.lasso[zero], problem.lasso[zero])
         theta[zero] = 0.0
     return theta, u, u1
+
+
+def _polish(problem, theta, u, u1):
+    """Plain Newton steps on the coordinates that are not 0, for losses with slopes of their own.
+
+    The result has slopes of the loss itself as multipliers, so its certificate has no slack.
+    """
+    free = np.abs(u1) >= problem.lasso
+    theta, signs = np.where(free, theta, 0.0), np.where(free, u1, 0.0)
+    best = (math.inf, theta, u, u1)
+    for _ in range(4):
+        r = problem.v - problem.X @ theta
+        u = problem.loss.derivative(r)
+        gradient = problem.ridge * theta - problem.X.T @ u + problem.tilt
+        u1 = np.where(free, signs, np.clip(-gradient, -problem.lasso, problem.lasso))
+        error = float(np.max(np.abs(gradient + u1), initial=0.0))
+        if not error < best[0]:
+            break
+        best = (error, theta, u, u1)
+        curvature = np.minimum(problem.loss.curvature(r), 1e12)
+        hessian = _gram(problem.X, curvature)[np.ix_(free, free)]
+        hessian[np.diag_indices_from(hessian)] += problem.ridge[free]
+        theta = theta.copy()
+        if free.any():
+            theta[free] -= _solve(hessian, (gradient + u1)[free])
+    return best[1:]
 
 
 def _merit(problem, norms, theta, u, u1):
@@ -192,9 +219,7 @@ def _merit(problem, norms, theta, u, u1):
     e = problem.ridge * theta - problem.X.T @ u + u1 + problem.tilt
     slack = np.sum(problem.loss.fenchel_gap(r, u)) + problem.lasso @ np.abs(theta) - u1 @ theta
     size = _gradient_size(problem, norms, problem.ridge * theta, u, u1)
-    return np.max(np.abs(e) / size, initial=0.0) + max(slack, 0.0) / max(
-        1.0, np.sum(problem.loss.value(r))
-    )
+    return np.max(np.abs(e) / size, initial=0.0) + max(slack, 0.0) / max(1.0, np.sum(problem.loss.value(r)))
 
 
 def _minimise(problem, stage, theta, r, target, max_iter):
@@ -235,7 +260,9 @@ def _minimise(problem, stage, theta, r, target, max_iter):
 
 def _gradient_size(problem, norms, shrink, u, u1):
     """The size that rounding errors of the gradient are relative to (Cauchy-Schwarz in the rows)."""
-    return np.maximum(norms * np.linalg.norm(u) + np.abs(shrink) + np.abs(u1) + np.abs(problem.tilt), 1e-300)
+    return np.maximum(
+        norms * np.linalg.norm(u) + np.abs(shrink) + np.abs(u1) + np.abs(problem.tilt), 1e-300
+    )
 
 
 def _line_search(slope, start):

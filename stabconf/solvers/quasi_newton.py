@@ -41,7 +41,12 @@ def quasi_newton(problem, start=None, *, tol=1e-8, max_iter=200):
             theta / unit,
             jac=True,
             method="L-BFGS-B",
-            options={"maxiter": 100 * max_iter, "maxfun": 200 * max_iter, "ftol": 1e-16, "gtol": 1e-10},
+            options={
+                "maxiter": 100 * max_iter,
+                "maxfun": 200 * max_iter,
+                "ftol": 1e-16,
+                "gtol": 1e-10,
+            },
         )
         theta, nit = result.x * unit, nit + result.nit
     _, u, u1 = _smoothed(problem, theta, eps)

@@ -1,0 +1,169 @@
+"""How much width the stable intervals give away, and what they cost for many new rows.
+
+Width: full conformal prediction refits the model for every candidate response; the stable method
+bounds what those refits can do. Both are run on held-out rows of one table. Cost: the conformal
+part of a million new rows against building their design matrix, which any prediction has to do.
+"""
+
+import numpy as np
+import pandas as pd
+from common import (
+    FEATURES,
+    TARGET,
+    Report,
+    best_time,
+    california_housing,
+    parse_arguments,
+    peak_memory,
+)
+from sklearn.datasets import load_diabetes
+
+import stabconf
+from stabconf.conformal import METHODS
+from stabconf.response import location_scale
+from stabconf.scores import p_values
+from stabconf.solvers import Problem, minimise
+
+ALPHA = 0.1
+WIDTH_PENALTIES = (0.1, 0.01, 0.001, 0.0)
+WIDTH_LOSSES = ("huber", "logcosh")
+COST_PENALTIES = (0.1, 0.01)
+COST_MODELS = (("lad", "norm"), ("huber", "curvature"))
+HALVINGS = 24
+
+
+class FullConformal:
+    """Brute force: a refit of the augmented sample for each candidate response."""
+
+    def __init__(self, results):
+        self._X, self._y = results._X, results._design.y
+        self._loss = results.model.loss
+        slopes = np.arange(self._X.shape[1]) != results._design.intercept
+        self._weights = results.model.penalty.weights(len(self._y), slopes)
+        self._start = results._solution.x
+
+    def contains(self, row, z):
+        """Whether ``z`` is in the set of a new design row."""
+        y = np.append(self._y, z)
+        centre, scale = location_scale(y, self._loss.level)
+        problem = Problem(np.vstack([self._X, row]), (y - centre) / scale, self._loss, *self._weights)
+        scores = np.abs(minimise(problem, self._start).r)
+        return p_values(scores[:-1], scores[-1]) > ALPHA
+
+    def end(self, row, inside, outside):
+        """The end of the set between a response in it and one that is not, by bisection."""
+        for _ in range(HALVINGS):
+            middle = 0.5 * (inside + outside)
+            if self.contains(row, middle):
+                inside = middle
+            else:
+                outside = middle
+        return outside
+
+    def interval(self, row, prediction, lower, upper):
+        """Ends of the set within the stable ends."""
+        if not self.contains(row, prediction):
+            raise RuntimeError("the prediction is not in the full conformal set: bisection fails")
+        return self.end(row, prediction, lower), self.end(row, prediction, upper)
+
+
+def mean_widths(training, new, formula, loss, penalty):
+    """Mean widths of the stable and the full conformal intervals, in robust sd of the response."""
+    results = stabconf.fit(formula, training, loss=loss, penalty=penalty)
+    stable = results.conf_int_conformal(new, alpha=ALPHA, bound="curvature")
+    rows, _ = results._new_rows(new)
+    brute = FullConformal(results)
+    exact = [
+        brute.interval(row, prediction, lower, upper)
+        for row, prediction, lower, upper in zip(
+            rows, results.predict(new), stable["lower"], stable["upper"], strict=True
+        )
+    ]
+    _, unit = location_scale(results._design.y)
+    return np.mean(stable["upper"] - stable["lower"]) / unit, np.mean(np.ptp(exact, axis=1)) / unit
+
+
+def width_table(report, held_out):
+    """Stable against full conformal widths on the diabetes data."""
+    table = load_diabetes(as_frame=True).frame
+    formula = "target ~ " + " + ".join(table.columns.drop("target"))
+    table = table.sample(frac=1.0, random_state=0).reset_index(drop=True)
+    new, training = table.iloc[:held_out], table.iloc[held_out:]
+    rows = []
+    for loss in WIDTH_LOSSES:
+        for penalty in WIDTH_PENALTIES:
+            stable, exact = mean_widths(training, new, formula, loss, penalty)
+            ratio = f"{stable / exact:.4f}"
+            rows.append([loss, f"{penalty:g}", f"{stable:.3f}", f"{exact:.3f}", ratio])
+    report.table(
+        f"Width, diabetes data, {len(training)} training, {held_out} new rows, alpha = {ALPHA:g}",
+        "Mean widths in units of the response's robust standard deviation. Full conformal: the "
+        "model is refitted for every candidate response, the ends found by bisection.",
+        ["loss", "penalty", "stable", "full conformal", "ratio"],
+        rows,
+    )
+
+
+def new_features(table, count):
+    """New rows like those of the table: drawn with replacement and jittered, so that all differ."""
+    random = np.random.default_rng(1)
+    drawn = table[FEATURES].to_numpy()[random.integers(len(table), size=count)]
+    drawn *= 1.0 + 0.01 * random.standard_normal(drawn.shape)
+    return pd.DataFrame(drawn, columns=FEATURES)
+
+
+def cost_row(table, frame, loss, bound, penalty, repeats):
+    """Cells of one line: relative times and memory of the conformal part."""
+    formula = f"{TARGET} ~ " + " + ".join(FEATURES)
+    results = stabconf.fit(formula, table, loss=loss, penalty=penalty)
+    design_time, (rows, _) = best_time(lambda: results._new_rows(frame), repeats)
+
+    def later():
+        return METHODS["stable"](results._zones, rows, ALPHA, bound=bound)
+
+    def first():
+        results.__dict__.pop("_zones", None)
+        return later()
+
+    first_time, _ = best_time(first, repeats)
+    later_time, _ = best_time(later, repeats)
+    return [
+        loss,
+        bound,
+        f"{penalty:g}",
+        f"{first_time / design_time:.2f}",
+        f"{later_time / design_time:.2f}",
+        f"{peak_memory(first) / rows.nbytes:.2f}",
+    ]
+
+
+def cost_table(report, data_dir, count, repeats):
+    """The conformal part against the design matrix of the new rows."""
+    table, label = california_housing(data_dir)
+    frame = new_features(table, count)
+    rows = [
+        cost_row(table, frame, loss, bound, penalty, repeats)
+        for loss, bound in COST_MODELS
+        for penalty in COST_PENALTIES
+    ]
+    report.table(
+        f"Cost of {count:,} new rows, {label}, n = {len(table)}, alpha = {ALPHA:g}",
+        "Time of the conformal part relative to building the design matrix of the new rows: at the "
+        "first call, which also fits the zones, and at later ones. Memory: peak of the first call "
+        "beyond what was held before, in units of the new design matrix.",
+        ["loss", "bound", "penalty", "first call", "later calls", "memory"],
+        rows,
+    )
+
+
+def main():
+    arguments = parse_arguments("stable", __doc__.splitlines()[0])
+    report = Report("Stable intervals")
+    width_table(report, 10 if arguments.quick else 40)
+    count = 100_000 if arguments.quick else 1_000_000
+    cost_table(report, arguments.data_dir, count, 1 if arguments.quick else 3)
+    report.write(arguments.output, arguments.quick)
+
+
+if __name__ == "__main__":
+    main()

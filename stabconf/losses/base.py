@@ -1,0 +1,118 @@
+"""What every loss offers, and checks that their parameters share (theory, section 2)."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ..errors import InputError
+
+__all__ = ["Loss"]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Base class: what every loss offers.
+
+    Attributes
+    ----------
+    slopes : tuple of float
+        ``(down, up)``: the derivative ranges over ``[-down, up]``; ``inf`` where it is unbounded.
+    smoothness : float
+        Lipschitz constant nu of the derivative; ``inf`` where there is none.
+    level : float
+        The order-statistic level that centres the response (0.5 but for the quantile loss).
+    needs_prox : bool
+        True where slope or curvature is unbounded, so that Newton steps need the envelope.
+    piecewise_linear : bool
+        True for losses without curvature (LAD and quantile loss).
+    concave_slope : bool
+        True where an unbounded slope grows no faster than the residual (concave on each side), so
+        that a stable set can be finite.
+    """
+
+    name: ClassVar[str] = ""
+    piecewise_linear: ClassVar[bool] = False
+    level: ClassVar[float] = 0.5
+    needs_prox: ClassVar[bool] = False
+    concave_slope: ClassVar[bool] = False
+
+    @property
+    def slopes(self):
+        return (math.inf, math.inf)
+
+    @property
+    def lipschitz(self):
+        """Lipschitz constant rho of the loss; ``inf`` where there is none."""
+        return max(self.slopes)
+
+    @property
+    def smoothness(self):
+        return math.inf
+
+    @property
+    def has_curvature(self):
+        """True where a curvature bound can do better than the penalty alone."""
+        return not self.piecewise_linear
+
+    def value(self, r):
+        """Loss of residuals ``r``."""
+        raise NotImplementedError
+
+    def derivative(self, r):
+        """Derivative at ``r``; at a kink, one element of the subdifferential."""
+        raise NotImplementedError
+
+    def subgradient(self, r):
+        """Ends ``(low, high)`` of the subdifferential at ``r``."""
+        slope = self.derivative(r)
+        return slope, slope
+
+    def inverse_derivative(self, u):
+        """A residual at which ``u`` is a slope of the loss."""
+        raise NotImplementedError
+
+    def curvature(self, r):
+        """Second derivative at ``r``."""
+        return self.min_curvature(r, r)
+
+    def min_curvature(self, low, high):
+        """Smallest second derivative over each interval ``[low, high]``."""
+        raise NotImplementedError
+
+    def prox_slope(self, a, eps):
+        """Slope and curvature of the Moreau envelope.
+
+        Returns ``u`` with ``u = l'(p)``, ``p + eps u = a``, and ``du/da``.
+        """
+        raise NotImplementedError
+
+    def fenchel_gap(self, r, u):
+        """Upper bound on ``l(r) + l*(u) - r u``, without cancellation; 0 where ``u = l'(r)``."""
+        excess = self.derivative(r) - u
+        with np.errstate(invalid="ignore"):
+            return np.where(excess == 0, 0.0, excess * (r - self.inverse_derivative(u)))
+
+    def describe(self):
+        """The loss as a user would write it."""
+        return repr(self).replace(type(self).__name__, self.name)
+
+
+def require(ok, name, value, fix):
+    """Raise an `InputError` naming the parameter unless ``ok``."""
+    if not ok:
+        raise InputError(f"{name}={value!r} is not allowed: {fix}")
+
+
+def largest_size(low, high):
+    return np.maximum(np.abs(low), np.abs(high))
+
+
+def is_real(value):
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def require_positive(name, value):
+    ok = is_real(value) and math.isfinite(value) and value > 0
+    require(ok, name, value, "give a positive finite number")

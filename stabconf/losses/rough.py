@@ -1,0 +1,201 @@
+"""Losses whose slope jumps or whose curvature is unbounded: LAD, quantile, linex, power.
+
+Newton's method reaches them through the slope of their Moreau envelope, `prox_slope`.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy import special
+
+from .base import Loss, is_real, largest_size, require, require_positive
+
+__all__ = ["LAD", "Linex", "Power", "Quantile"]
+
+
+class _PiecewiseLinear(Loss):
+    """``up * r`` above 0 and ``-down * r`` below: shared by LAD and the quantile loss."""
+
+    piecewise_linear: ClassVar[bool] = True
+    needs_prox: ClassVar[bool] = True
+
+    def value(self, r):
+        down, up = self.slopes
+        return np.maximum(up * np.asarray(r), -down * np.asarray(r))
+
+    def derivative(self, r):
+        down, up = self.slopes
+        return np.where(np.asarray(r) > 0, up, np.where(np.asarray(r) < 0, -down, 0.0))
+
+    def subgradient(self, r):
+        down, up = self.slopes
+        r = np.asarray(r)
+        return np.where(r > 0, up, -down), np.where(r < 0, -down, up)
+
+    def inverse_derivative(self, u):
+        return np.zeros(np.shape(u))
+
+    def min_curvature(self, low, high):
+        return np.zeros(np.shape(low))
+
+    def prox_slope(self, a, eps):
+        down, up = self.slopes
+        u = np.clip(np.asarray(a) / eps, -down, up)
+        return u, np.where((u > -down) & (u < up), 1.0 / eps, 0.0)
+
+
+@dataclass(frozen=True)
+class LAD(_PiecewiseLinear):
+    """\\|r\\|: least absolute deviations. Lipschitz with 1; not smooth.
+
+    Examples
+    --------
+    >>> LAD().slopes
+    (1.0, 1.0)
+    """
+
+    name: ClassVar[str] = "lad"
+
+    @property
+    def slopes(self):
+        return (1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Quantile(_PiecewiseLinear):
+    """max(q r, (q - 1) r): the pinball loss, whose minimiser is the conditional q-quantile.
+
+    Lipschitz with max(q, 1 - q); not smooth.
+
+    Parameters
+    ----------
+    q : float in (0, 1)
+
+    Examples
+    --------
+    >>> Quantile(0.75).slopes
+    (0.25, 0.75)
+    """
+
+    q: float = 0.5
+    name: ClassVar[str] = "quantile"
+
+    def __post_init__(self):
+        require(is_real(self.q) and 0 < self.q < 1, "q", self.q, "give a level between 0 and 1")
+
+    @property
+    def level(self):
+        return self.q
+
+    @property
+    def slopes(self):
+        return (1.0 - self.q, self.q)
+
+
+@dataclass(frozen=True)
+class Linex(Loss):
+    """exp(g r) - g r - 1: linear below, exponential above. Slopes in (-g, inf); not smooth.
+
+    Under-prediction is punished exponentially, so a far new response drags the whole fit after it and
+    its conformal set has no finite upper end: use it for lower bounds.
+
+    Examples
+    --------
+    >>> Linex(0.5).slopes
+    (0.5, inf)
+    """
+
+    g: float = 0.5
+    name: ClassVar[str] = "linex"
+    needs_prox: ClassVar[bool] = True
+
+    def __post_init__(self):
+        require_positive("g", self.g)
+
+    @property
+    def slopes(self):
+        return (self.g, math.inf)
+
+    def value(self, r):
+        x = self.g * np.asarray(r, dtype=float)
+        with np.errstate(over="ignore"):
+            return np.expm1(x) - x
+
+    def derivative(self, r):
+        with np.errstate(over="ignore"):
+            return self.g * np.expm1(self.g * np.asarray(r, dtype=float))
+
+    def inverse_derivative(self, u):
+        with np.errstate(divide="ignore"):
+            return np.log1p(np.divide(u, self.g)) / self.g
+
+    def min_curvature(self, low, high):
+        with np.errstate(over="ignore"):
+            return self.g**2 * np.exp(self.g * np.asarray(low, dtype=float))
+
+    def prox_slope(self, a, eps):
+        # p + eps u = a with u = g (e^{gp} - 1) is Wright's omega in c e^{gp}, c = g^2 eps.
+        c = self.g**2 * eps
+        omega = special.wrightomega(self.g * np.asarray(a) + c + math.log(c))
+        return self.g * (omega / c - 1.0), omega / (eps * (1.0 + omega))
+
+
+@dataclass(frozen=True)
+class Power(Loss):
+    """\\|r\\|^q with 1 < q <= 2. Not Lipschitz; smooth only for q = 2 (nu = 2).
+
+    Examples
+    --------
+    >>> Power(1.5).value([1.0, 4.0])
+    array([1., 8.])
+    """
+
+    q: float = 1.5
+    name: ClassVar[str] = "power"
+    concave_slope: ClassVar[bool] = True
+
+    def __post_init__(self):
+        require(is_real(self.q) and 1 < self.q <= 2, "q", self.q, "give an exponent in (1, 2]")
+
+    @property
+    def needs_prox(self):
+        return self.q < 2
+
+    @property
+    def smoothness(self):
+        return 2.0 if self.q == 2 else math.inf
+
+    def value(self, r):
+        return np.abs(r) ** self.q
+
+    def derivative(self, r):
+        return self.q * np.sign(r) * np.abs(r) ** (self.q - 1.0)
+
+    def inverse_derivative(self, u):
+        return np.sign(u) * (np.abs(u) / self.q) ** (1.0 / (self.q - 1.0))
+
+    def min_curvature(self, low, high):
+        with np.errstate(divide="ignore"):
+            return self.q * (self.q - 1.0) * largest_size(low, high) ** (self.q - 2.0)
+
+    def prox_slope(self, a, eps):
+        """Newton's method for log p in log(p + eps q p^(q-1)) = log a, convex and increasing."""
+        q, size = self.q, np.abs(np.asarray(a, dtype=float))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            target, shift = np.log(size), math.log(eps * q)
+            log_p = np.minimum(target, (target - shift) / (q - 1.0))
+            for _ in range(60):
+                other = shift + (q - 1.0) * log_p
+                total = np.logaddexp(log_p, other)
+                share = np.exp(log_p - total)
+                step = (total - target) / (share + (q - 1.0) * (1.0 - share))
+                log_p = log_p - step
+                if not np.any(np.abs(step) > 1e-15 * np.maximum(1.0, np.abs(log_p))):
+                    break
+            u = q * np.exp((q - 1.0) * log_p)
+            u = np.where(size > 0, u, 0.0)
+            inverse_curvature = np.exp((2.0 - q) * log_p) / (q * (q - 1.0))
+        du = 1.0 / (np.where(size > 0, inverse_curvature, 0.0) + eps)
+        return np.sign(a) * u, du

@@ -1,0 +1,164 @@
+"""Losses with a bounded second derivative: squared, Huber, pseudo-Huber, log-cosh."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from .base import Loss, largest_size, require_positive
+
+__all__ = ["Huber", "LogCosh", "PseudoHuber", "Squared"]
+
+
+@dataclass(frozen=True)
+class Squared(Loss):
+    """r^2 / 2. Not Lipschitz; nu = 1.
+
+    Examples
+    --------
+    >>> Squared().value([1.0, 3.0])
+    array([0.5, 4.5])
+    """
+
+    name: ClassVar[str] = "squared"
+    concave_slope: ClassVar[bool] = True
+
+    @property
+    def smoothness(self):
+        return 1.0
+
+    def value(self, r):
+        return 0.5 * np.square(r)
+
+    def derivative(self, r):
+        return np.asarray(r, dtype=float)
+
+    def inverse_derivative(self, u):
+        return np.asarray(u, dtype=float)
+
+    def min_curvature(self, low, high):
+        return np.ones(np.shape(low))
+
+
+@dataclass(frozen=True)
+class Huber(Loss):
+    """r^2 / 2 up to \\|r\\| = d, then d \\|r\\| - d^2 / 2. Lipschitz with d; nu = 1.
+
+    Parameters
+    ----------
+    d : float, default 1.345
+        Threshold, in units of the robust standard deviation of the response.
+
+    Examples
+    --------
+    >>> Huber(1.0).value([0.5, 3.0])
+    array([0.125, 2.5  ])
+    """
+
+    d: float = 1.345
+    name: ClassVar[str] = "huber"
+
+    def __post_init__(self):
+        require_positive("d", self.d)
+
+    @property
+    def slopes(self):
+        return (self.d, self.d)
+
+    @property
+    def smoothness(self):
+        return 1.0
+
+    def value(self, r):
+        size = np.abs(r)
+        return np.where(size <= self.d, 0.5 * size**2, self.d * size - 0.5 * self.d**2)
+
+    def derivative(self, r):
+        return np.clip(r, -self.d, self.d)
+
+    def inverse_derivative(self, u):
+        return np.asarray(u, dtype=float)
+
+    def min_curvature(self, low, high):
+        return (largest_size(low, high) <= self.d).astype(float)
+
+
+@dataclass(frozen=True)
+class PseudoHuber(Loss):
+    """d^2 (sqrt(1 + (r/d)^2) - 1): a smooth Huber loss. Lipschitz with d; nu = 1.
+
+    Examples
+    --------
+    >>> PseudoHuber(1.0).derivative(1.0).round(4)
+    np.float64(0.7071)
+    """
+
+    d: float = 1.345
+    name: ClassVar[str] = "pseudo_huber"
+
+    def __post_init__(self):
+        require_positive("d", self.d)
+
+    @property
+    def slopes(self):
+        return (self.d, self.d)
+
+    @property
+    def smoothness(self):
+        return 1.0
+
+    def value(self, r):
+        # r^2 / (1 + sqrt(...)) is the same number without cancellation near 0.
+        return np.square(r) / (1.0 + np.hypot(1.0, np.divide(r, self.d)))
+
+    def derivative(self, r):
+        return np.asarray(r) / np.hypot(1.0, np.divide(r, self.d))
+
+    def inverse_derivative(self, u):
+        with np.errstate(divide="ignore"):
+            return np.asarray(u) / np.sqrt(np.maximum(1.0 - np.square(np.divide(u, self.d)), 0.0))
+
+    def min_curvature(self, low, high):
+        return np.hypot(1.0, largest_size(low, high) / self.d) ** -3.0
+
+
+@dataclass(frozen=True)
+class LogCosh(Loss):
+    """g log cosh(r / g). Lipschitz with 1; nu = 1 / g.
+
+    Examples
+    --------
+    >>> LogCosh(1.0).derivative(0.5).round(4)
+    np.float64(0.4621)
+    """
+
+    g: float = 1.0
+    name: ClassVar[str] = "logcosh"
+
+    def __post_init__(self):
+        require_positive("g", self.g)
+
+    @property
+    def slopes(self):
+        return (1.0, 1.0)
+
+    @property
+    def smoothness(self):
+        return 1.0 / self.g
+
+    def value(self, r):
+        size = np.abs(r) / self.g
+        return self.g * (size + np.log1p(np.exp(-2.0 * size)) - math.log(2.0))
+
+    def derivative(self, r):
+        return np.tanh(np.divide(r, self.g))
+
+    def inverse_derivative(self, u):
+        with np.errstate(divide="ignore"):
+            return self.g * np.arctanh(u)
+
+    def min_curvature(self, low, high):
+        # sech^2 written with decaying exponentials, so that far residuals give 0, not overflow.
+        decay = np.exp(-2.0 * largest_size(low, high) / self.g)
+        return 4.0 * decay / (self.g * np.square(1.0 + decay))

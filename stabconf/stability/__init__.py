@@ -1,0 +1,51 @@
+"""How far one new response can move the fit: the stability bounds tau (theory, section 4).
+
+Everything is one lemma. If the objective is strongly convex with a matrix H, a linear term e moves its
+minimiser by at most \\|e\\| in the inverse H norm, and into the ball that has the move as a diameter. A new
+row adds the tilt ``t x_N`` with \\|t\\| at most the slope of the loss at its residual. Three things may be
+added to e: the solver's stationarity residual, the drift of location and scale across a gap piece, and
+nothing else. The bounds differ only in H (the penalty alone, or with the curvature of the loss on a
+region that the fit provably does not leave) and in using the norm or the ball.
+"""
+
+import numpy as np
+
+from ..errors import AssumptionError, InputError
+from .base_fit import BaseFit, Metric
+from .reach import BallReach, CurvatureReach, NormReach, PaperReach, Score
+
+__all__ = ["BOUNDS", "BaseFit", "Metric", "Score", "default_bound", "reach"]
+
+BOUNDS = {
+    "curvature": CurvatureReach,
+    "norm": NormReach,
+    "ball": BallReach,
+    "paper": PaperReach,
+}
+
+
+def default_bound(loss):
+    """The bound used when none is named: "curvature" where the loss has any, else "norm"."""
+    return "curvature" if loss.has_curvature else "norm"
+
+
+def reach(base, rows, bound):
+    """The stability bound by name for new rows (m, p) around a base fit.
+
+    Raises `AssumptionError` where the bound's assumptions fail for this loss and penalty.
+    """
+    if bound not in BOUNDS:
+        raise InputError(f"bound={bound!r} is unknown: give one of {', '.join(BOUNDS)}")
+    loss = base.problem.loss
+    if bound == "curvature" and not loss.has_curvature:
+        raise AssumptionError(
+            f"bound='curvature' needs a loss with curvature; {loss.describe()} has none: use "
+            "bound='norm' or 'ball'"
+        )
+    if bound != "curvature" and not np.all(base.problem.ridge > 0):
+        raise AssumptionError(
+            f"the stable method with bound={bound!r} and loss {loss.describe()} gets its strong "
+            "convexity from the ridge part of the penalty, which is 0 here: use penalty > 0 with "
+            "l1_ratio < 1, or a loss with curvature such as 'huber' and bound='curvature'"
+        )
+    return BOUNDS[bound](base, rows)

@@ -1,0 +1,211 @@
+"""The fit that every bound starts from, and the metrics in which it is strongly convex.
+
+A metric is a matrix H (the penalty's P, or P with the loss's curvature on a region around the fit)
+together with all that may move the fit before any new row does: the solver's stationarity residual, and
+the drift of location and scale across a gap piece.
+"""
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from scipy import linalg
+
+from ..response import Zone
+from ..solvers import Problem, Solution
+
+__all__ = ["BaseFit", "Metric"]
+
+_CHUNK = 16384  # rows per block
+_STEEPEST = 1e6  # curvature counted at most, where a loss has an infinite one
+_DRIFT_STEPS = 8
+
+
+@dataclass(frozen=True)
+class BaseFit:
+    """The fit T(0) in one zone, from which every bound starts.
+
+    Attributes
+    ----------
+    zone : Zone
+    problem : Problem
+        With responses standardised by the zone's location and scale.
+    solution : Solution
+    intercept : int or None
+        Column of the intercept.
+    """
+
+    zone: Zone
+    problem: Problem
+    solution: Solution
+    intercept: int | None
+    metrics: dict = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def ratios(self):
+        """Smallest and largest scale over the zone, relative to the base fit's."""
+        low, high = self.zone.scales
+        return low / self.zone.scale, high / self.zone.scale
+
+    def slope(self, r, direction):
+        """Largest \\|t\\| of a new row with residual ``direction * r``, r >= 0, anywhere in the zone.
+
+        In the units of the base fit the loss is ``rho^2 l(r / rho)`` where the scale is rho times the
+        base's; its slope is monotone in rho, so the ends decide.
+        """
+        loss = self.problem.loss
+        best = 0.0
+        for ratio in set(self.ratios):
+            low, high = loss.subgradient(direction * np.asarray(r, dtype=float) / ratio)
+            best = np.maximum(best, ratio * (high if direction > 0 else -low))
+        return best
+
+    def steepest(self, direction):
+        """Largest slope on one side; ``inf`` where the loss is not Lipschitz there."""
+        down, up = self.problem.loss.slopes
+        return max(self.ratios) * (up if direction > 0 else down)
+
+    @cached_property
+    def residual(self):
+        """Stationarity residual with slopes of the loss itself as multipliers (p,)."""
+        problem, solution = self.problem, self.solution
+        u1 = np.where(solution.x != 0, problem.lasso * np.sign(solution.x), solution.l1_multipliers)
+        pull = problem.X.T @ problem.loss.derivative(solution.r)
+        return problem.ridge * solution.x - pull + u1 + problem.tilt
+
+    def metric(self, kappa):
+        """The `Metric` for curvature regions of size ``kappa``, made on first use."""
+        if kappa not in self.metrics:
+            self.metrics[kappa] = _make_metric(self, kappa)
+        return self.metrics[kappa]
+
+    @cached_property
+    def widths(self):
+        """Shape of the curvature regions: row norms in the base Hessian's inverse norm (n,)."""
+        curvature = np.minimum(self.problem.loss.curvature(self.solution.r), _STEEPEST)
+        return _inverse_root(self.problem, curvature).norms(self.problem.X)
+
+
+@dataclass(frozen=True)
+class _InverseRoot:
+    """A matrix W with ``|x|_{H^-1} = |W x|``."""
+
+    W: np.ndarray
+
+    def norms(self, rows):
+        out = np.empty(len(rows))
+        with np.errstate(invalid="ignore"):
+            for first in range(0, len(rows), _CHUNK):
+                moved = rows[first : first + _CHUNK] @ self.W.T
+                out[first : first + _CHUNK] = np.sqrt(np.einsum("ij,ij->i", moved, moved))
+        return np.where(np.isnan(out), np.inf, out)
+
+
+def _inverse_root(problem, curvature):
+    """Inverse root of ``H = P + X' diag(curvature) X``; infinite norms where H is singular."""
+    p = problem.X.shape[1]
+    if not np.any(curvature):
+        with np.errstate(divide="ignore"):
+            return _InverseRoot(np.diag(1.0 / np.sqrt(problem.ridge)))
+    hessian = np.diag(problem.ridge)
+    for first in range(0, len(problem.X), _CHUNK):
+        part = problem.X[first : first + _CHUNK]
+        hessian = hessian + (part * curvature[first : first + _CHUNK, None]).T @ part
+    scale = np.sqrt(np.diag(hessian))
+    if not np.all(scale > 0):
+        return _InverseRoot(np.full((p, p), np.inf))
+    try:
+        root = linalg.cholesky(hessian / scale[:, None] / scale, lower=True)
+    except linalg.LinAlgError:
+        return _InverseRoot(np.full((p, p), np.inf))
+    if np.min(np.diag(root)) < 1e-7:  # numerically singular: its inverse certifies nothing
+        return _InverseRoot(np.full((p, p), np.inf))
+    return _InverseRoot(linalg.solve_triangular(root, np.diag(1.0 / scale), lower=True))
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A matrix H with which the objective is strongly convex near the base fit.
+
+    Attributes
+    ----------
+    root : _InverseRoot
+    kappa : float
+        Valid while each row's prediction moves by less than ``kappa`` times its width; ``inf`` where it
+        is valid everywhere.
+    rows : (n,) array
+        ``|x_i|`` in the inverse H norm.
+    stretch : float
+        Largest ratio of ``rows`` to the widths: a move of size M stays inside if ``M * stretch < kappa``.
+    start : float
+        Norm of all that may move the fit before any new row does: solver residual and drift.
+    """
+
+    root: _InverseRoot
+    kappa: float
+    rows: np.ndarray
+    stretch: float
+    start: float
+
+
+def _make_metric(base, kappa):
+    """``kappa``: a region size, ``inf`` for the whole line, or None for the penalty alone."""
+    problem, solution = base.problem, base.solution
+    loss, n = problem.loss, len(problem.v)
+    if kappa is None:
+        curvature = np.zeros(n)
+    else:
+        d = np.inf if math.isinf(kappa) else kappa * base.widths
+        ends = [(solution.r + sign * d) / ratio for sign in (-1, 1) for ratio in base.ratios]
+        curvature = loss.min_curvature(np.minimum.reduce(ends), np.maximum.reduce(ends))
+        curvature = np.minimum(curvature, _STEEPEST)
+    root = _inverse_root(problem, curvature)
+    rows = root.norms(problem.X)
+    stretch = 0.0
+    if kappa is not None and math.isfinite(kappa):
+        stretch = float(np.max(np.divide(rows, base.widths, out=np.zeros(n), where=base.widths > 0)))
+    start = _vector_norm(root, base.residual)
+    if not np.any(curvature) and (loss.piecewise_linear or not base.zone.is_gap):
+        # The duality-gap radius belongs to P; scaling the response scales its slack along.
+        scaled = max(1.0, *base.ratios) * solution.radius
+        start = scaled if loss.piecewise_linear else min(start, scaled)
+    return Metric(root, kappa, rows, stretch, start + _drift(base, root, rows))
+
+
+def _vector_norm(root, vector):
+    return float(root.norms(vector[None])[0]) if np.any(vector) else 0.0
+
+
+def _drift(base, root, rows):
+    """Norm bound on the change of the gradient as location and scale move over a gap piece.
+
+    With the scale rho times and the location delta away from the base's (in its units), the gradient at
+    the base fit changes by ``sum (l'(r_i) - rho l'(r_i / rho)) x_i - delta P e_0 + (rho - 1) u1``.
+    """
+    zone, problem, solution = base.zone, base.problem, base.solution
+    if not zone.is_gap:
+        return 0.0
+    low, high = base.ratios
+    total = max(abs(low - 1), abs(high - 1)) * _vector_norm(root, solution.l1_multipliers)
+    if base.intercept is not None:
+        delta = max(abs(c - zone.centre) for c in zone.centres) / zone.scale
+        lever = np.zeros(len(problem.ridge))
+        lever[base.intercept] = problem.ridge[base.intercept] * delta
+        total += _vector_norm(root, lever)
+    if low == high:
+        return total
+    if problem.loss.piecewise_linear:
+        pull = _vector_norm(root, problem.X.T @ solution.multipliers)
+        return total + max(abs(low - 1), abs(high - 1)) * pull
+    # Each coefficient is monotone in rho: between two grid points it stays between their values.
+    worst = 0.0
+    for end in (low, high):
+        previous = np.zeros(len(solution.r))
+        for ratio in np.linspace(1.0, end, _DRIFT_STEPS + 1)[1:]:
+            slope = problem.loss.derivative(solution.r)
+            here = slope - ratio * problem.loss.derivative(solution.r / ratio)
+            between = float(np.abs(here - previous) @ rows)
+            worst = max(worst, _vector_norm(root, problem.X.T @ previous) + between)
+            previous = here
+    return total + worst

@@ -1,0 +1,75 @@
+"""Seeded random problems: heavy tails, ties, duplicated rows, collinear columns, more columns than rows."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stabconf.losses import LAD, Huber, Linex, LogCosh, Power, PseudoHuber, Quantile, Squared
+from stabconf.response import location_scale
+
+LOSS_INSTANCES = [
+    Squared(),
+    LAD(),
+    Quantile(0.8),
+    Huber(),
+    PseudoHuber(1.0),
+    LogCosh(),
+    Linex(0.5),
+    Power(1.5),
+    Power(2.0),
+]
+KINDS = ["plain", "wide", "duplicated", "tied", "heavy", "collinear", "unscaled", "bimodal"]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    X: np.ndarray
+    y: np.ndarray
+    new: np.ndarray
+    penalty: float
+    l1_ratio: float
+
+    @property
+    def n(self):
+        return len(self.y)
+
+    @property
+    def ridge(self):
+        return np.full(self.X.shape[1], self.n * self.penalty * (1 - self.l1_ratio))
+
+    @property
+    def lasso(self):
+        slopes = np.arange(self.X.shape[1]) > 0
+        return self.n * self.penalty * self.l1_ratio * slopes
+
+    def standardised(self, level=0.5):
+        centre, scale = location_scale(self.y, level)
+        return (self.y - centre) / scale
+
+
+def draw(kind, seed, n=40, p=4, penalty=None, l1_ratio=None):
+    rng = np.random.default_rng([seed, KINDS.index(kind)])
+    if kind == "wide":
+        n, p = 12, 20
+    X = rng.standard_normal((n, p))
+    new = rng.standard_normal((1, p))
+    if kind == "tied":
+        X, new = np.round(X), np.round(new)
+    if kind == "collinear" and p > 2:
+        X[:, 2], new[:, 2] = X[:, 1], new[:, 1]
+    if kind == "unscaled":
+        size = 10.0 ** rng.uniform(-2, 2, p)
+        X, new = X * size, new * size
+    X[:, 0] = new[:, 0] = 1.0
+    signal = X @ (rng.standard_normal(p) / np.maximum(1.0, np.abs(X).max(axis=0)))
+    y = signal + (rng.standard_t(1.5, n) if kind == "heavy" else 0.5 * rng.standard_normal(n))
+    if kind == "bimodal":
+        y = y + 30.0 * (rng.random(n) < 0.5)
+    if kind == "tied":
+        y = np.round(y)
+    if kind == "duplicated":
+        half = n // 2
+        X[half : 2 * half], y[half : 2 * half] = X[:half], y[:half]
+    penalty = 10.0 ** rng.uniform(-3, 1) if penalty is None else penalty
+    l1_ratio = float(rng.choice([0.0, 0.5])) if l1_ratio is None else l1_ratio
+    return Drawn(X, y, new, penalty, l1_ratio)

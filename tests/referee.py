@@ -1,0 +1,212 @@
+"""Independent referees: the same problems in conic form for clarabel, and brute-force conformal p-values.
+
+Nothing here calls the package's solver: the referee writes each loss as cones of its own.
+"""
+
+import clarabel
+import numpy as np
+from scipy import sparse
+
+_EXACT = 1e-12
+
+
+class _Program:
+    """minimise q'x + x'Px/2 subject to s = b - Ax in cones; variables are appended in blocks."""
+
+    def __init__(self, p):
+        self.count = p
+        self.cost = [np.zeros(p)]
+        self.rows, self.right, self.cones = [], [], []
+
+    def variables(self, cost):
+        first = self.count
+        self.count += len(cost)
+        self.cost.append(np.asarray(cost, dtype=float))
+        return np.arange(first, self.count)
+
+    def add(self, entries, right, cones):
+        """``entries``: list of (row, column, value) arrays of A; ``right``: b."""
+        self.rows.append((entries, len(right)))
+        self.right.append(right)
+        self.cones += cones
+
+    def solve(self, quadratic):
+        blocks = []
+        for entries, height in self.rows:
+            row = np.concatenate([np.ravel(e[0]) for e in entries])
+            column = np.concatenate([np.ravel(e[1]) for e in entries])
+            value = np.concatenate([np.ravel(e[2]) for e in entries])
+            blocks.append(sparse.csc_matrix((value, (row, column)), shape=(height, self.count)))
+        diagonal = np.zeros(self.count)
+        diagonal[: len(quadratic)] = quadratic
+        settings = clarabel.DefaultSettings()
+        settings.verbose = False
+        settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _EXACT
+        solution = clarabel.DefaultSolver(
+            sparse.diags(diagonal, format="csc"),
+            np.concatenate(self.cost),
+            sparse.vstack(blocks).tocsc(),
+            np.concatenate(self.right),
+            self.cones,
+            settings,
+        ).solve()
+        return np.array(solution.x)
+
+
+def conic_minimiser(X, v, loss, ridge, lasso, tilt=None):
+    """The minimiser of the problem by clarabel (p,)."""
+    n, p = X.shape
+    program = _Program(p)
+    if tilt is not None:
+        program.cost[0] = np.asarray(tilt, dtype=float)
+    residual = program.variables(np.zeros(n))
+    quadratic = np.concatenate([ridge, np.zeros(n)])
+    i = np.arange(n)
+    design = (np.repeat(i, p), np.tile(np.arange(p), n), X)
+    program.add([design, (i, residual, np.ones(n))], v, [clarabel.ZeroConeT(n)])
+    quadratic = _LOSSES[loss.name](program, residual, loss, quadratic)
+    active = np.flatnonzero(lasso > 0)
+    if len(active):
+        size = program.variables(lasso[active])
+        j, one = np.arange(len(active)), np.ones(len(active))
+        zeros, cone = np.zeros(len(active)), [clarabel.NonnegativeConeT(len(active))]
+        program.add([(j, active, one), (j, size, -one)], zeros, list(cone))
+        program.add([(j, active, -one), (j, size, -one)], zeros, list(cone))
+    return program.solve(quadratic)[:p]
+
+
+def _above(program, i, column, factor, bound):
+    """``bound >= factor * column`` row by row."""
+    n = len(i)
+    program.add(
+        [(i, column, np.full(n, factor)), (i, bound, -np.ones(n))],
+        np.zeros(n),
+        [clarabel.NonnegativeConeT(n)],
+    )
+
+
+def _squared(program, residual, loss, quadratic):
+    return np.concatenate([quadratic[: residual[0]], np.ones(len(residual))])
+
+
+def _pinball(program, residual, loss, quadratic):
+    down, up = loss.slopes
+    n = len(residual)
+    bound = program.variables(np.ones(n))
+    _above(program, np.arange(n), residual, up, bound)
+    _above(program, np.arange(n), residual, -down, bound)
+    return quadratic
+
+
+def _huber(program, residual, loss, quadratic):
+    """inf over a of (r - a)^2 / 2 + d |a|."""
+    n = len(residual)
+    inside, size, i = program.variables(np.zeros(n)), program.variables(np.full(n, loss.d)), np.arange(n)
+    one = np.ones(n)
+    for sign in (1.0, -1.0):  # size >= |r - inside|
+        program.add(
+            [(i, residual, sign * one), (i, inside, -sign * one), (i, size, -one)],
+            np.zeros(n),
+            [clarabel.NonnegativeConeT(n)],
+        )
+    return np.concatenate([quadratic, one])
+
+
+def _pseudo_huber(program, residual, loss, quadratic):
+    """t >= sqrt(d^2 + r^2), cost d t - d^2."""
+    n = len(residual)
+    size, i = program.variables(np.full(n, loss.d)), np.arange(n)
+    right = np.zeros(3 * n)
+    right[1::3] = loss.d
+    entries = [(3 * i, size, -np.ones(n)), (3 * i + 2, residual, -np.ones(n))]
+    program.add(entries, right, [clarabel.SecondOrderConeT(3)] * n)
+    return quadratic
+
+
+def _linex(program, residual, loss, quadratic):
+    n = len(residual)
+    size, i = program.variables(np.ones(n)), np.arange(n)
+    program.cost[1] = program.cost[1] - loss.g  # the residuals are the first block after theta
+    right = np.zeros(3 * n)
+    right[1::3] = 1.0
+    entries = [(3 * i, residual, np.full(n, -loss.g)), (3 * i + 2, size, -np.ones(n))]
+    program.add(entries, right, [clarabel.ExponentialConeT()] * n)
+    return quadratic
+
+
+def _logcosh(program, residual, loss, quadratic):
+    """g (t - log 2) with exp(r/g - t) + exp(-r/g - t) <= 1."""
+    n = len(residual)
+    top, i, one = program.variables(np.full(n, loss.g)), np.arange(n), np.ones(n)
+    parts = [program.variables(np.zeros(n)) for _ in range(2)]
+    for part, sign in zip(parts, (1.0, -1.0), strict=True):
+        right = np.zeros(3 * n)
+        right[1::3] = 1.0
+        entries = [
+            (3 * i, residual, np.full(n, -sign / loss.g)),
+            (3 * i, top, one),
+            (3 * i + 2, part, -one),
+        ]
+        program.add(entries, right, [clarabel.ExponentialConeT()] * n)
+    program.add([(i, part, one) for part in parts], one, [clarabel.NonnegativeConeT(n)])
+    return quadratic
+
+
+def _power(program, residual, loss, quadratic):
+    if loss.q == 2:
+        return 2.0 * _squared(program, residual, loss, quadratic * 0.5)
+    n = len(residual)
+    size, i = program.variables(np.ones(n)), np.arange(n)
+    right = np.zeros(3 * n)
+    right[1::3] = 1.0
+    entries = [(3 * i, size, -np.ones(n)), (3 * i + 2, residual, -np.ones(n))]
+    program.add(entries, right, [clarabel.PowerConeT(1.0 / loss.q)] * n)
+    return quadratic
+
+
+_LOSSES = {
+    "squared": _squared,
+    "lad": _pinball,
+    "quantile": _pinball,
+    "huber": _huber,
+    "pseudo_huber": _pseudo_huber,
+    "linex": _linex,
+    "logcosh": _logcosh,
+    "power": _power,
+}
+
+
+def objective(X, v, loss, ridge, lasso, theta):
+    """The objective, from the definitions."""
+    r = v - X @ theta
+    return np.sum(loss.value(r)) + 0.5 * ridge @ theta**2 + lasso @ np.abs(theta)
+
+
+def augmented_location_scale(y, level):
+    """c and s of theory section 2, written out again."""
+    ordered = np.sort(y)
+    count = len(ordered)
+
+    def statistic(share):
+        return ordered[int(np.ceil(share * count - 1e-9)) - 1]
+
+    centre = 0.0 if level is None else statistic(level)
+    scale = (statistic(0.75) - statistic(0.25)) / 1.349
+    return centre, (scale if scale > 0 else 1.0)
+
+
+def refit(X, y, x_new, z, loss, ridge, lasso, standardize=True, intercept=True):
+    """Residuals (N,) in units of the response, coefficients, centre and scale of the augmented fit at z."""
+    rows, responses = np.vstack([X, x_new]), np.append(y, z)
+    centre, scale = 0.0, 1.0
+    if standardize:
+        centre, scale = augmented_location_scale(responses, loss.level if intercept else None)
+    v = (responses - centre) / scale
+    theta = conic_minimiser(rows, v, loss, ridge, lasso)
+    return scale * (v - rows @ theta), theta, centre, scale
+
+
+def p_value(residuals, score=np.abs, slack=0.0):
+    """p(z) from the residuals of the augmented fit; ``slack`` counts near-ties for (or against) z."""
+    scores = score(residuals)
+    return (1 + np.sum(scores[:-1] >= scores[-1] - slack)) / len(scores)

@@ -1,0 +1,171 @@
+"""The solver against clarabel, scipy, statsmodels; and its certificate against the truth."""
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from problems import KINDS, LOSS_INSTANCES, draw
+from referee import conic_minimiser, objective
+from scipy import optimize
+
+from stabconf.errors import InputError
+from stabconf.losses import LAD, Huber, Linex, LogCosh, Power, PseudoHuber, Quantile, Squared
+from stabconf.solvers import Problem, minimise
+
+SMOOTH = [Squared(), Huber(), PseudoHuber(), LogCosh(), Linex(0.3)]
+
+
+def solve(drawn, loss, **options):
+    v = drawn.standardised(loss.level)
+    problem = Problem(drawn.X, v, loss, drawn.ridge, drawn.lasso)
+    return problem, minimise(problem, **options)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "heavy"])
+@pytest.mark.parametrize("loss", LOSS_INSTANCES, ids=lambda loss: loss.describe())
+def test_minimiser_is_the_conic_solvers(loss, kind):
+    for seed in range(3):
+        drawn = draw(kind, seed)
+        problem, solution = solve(drawn, loss)
+        theta = conic_minimiser(drawn.X, problem.v, loss, drawn.ridge, drawn.lasso)
+        best = objective(drawn.X, problem.v, loss, drawn.ridge, drawn.lasso, theta)
+        assert solution.success
+        assert solution.fun <= best + 1e-9 * abs(best)
+        size = np.sqrt(np.mean(drawn.X**2, axis=0))
+        np.testing.assert_allclose(
+            solution.x * size, theta * size, atol=1e-6 * max(1, np.abs(theta * size).max())
+        )
+
+
+@pytest.mark.parametrize("loss", [Squared(), LAD(), Quantile(0.8), Huber()], ids=lambda loss: loss.name)
+def test_heavy_tails_do_not_change_the_agreement(loss):
+    for seed in range(4):
+        drawn = draw("heavy", seed)
+        problem, solution = solve(drawn, loss)
+        theta = conic_minimiser(drawn.X, problem.v, loss, drawn.ridge, drawn.lasso)
+        best = objective(drawn.X, problem.v, loss, drawn.ridge, drawn.lasso, theta)
+        assert solution.fun <= best + 1e-9 * abs(best)
+        np.testing.assert_allclose(solution.x, theta, atol=1e-6 * max(1.0, np.abs(theta).max()))
+
+
+@pytest.mark.parametrize("loss", LOSS_INSTANCES, ids=lambda loss: loss.describe())
+def test_heavy_tails_converge_for_every_loss(loss):
+    for seed in range(4):
+        _, solution = solve(draw("heavy", seed), loss)
+        assert solution.success
+        assert solution.gap <= 1e-9 * max(1.0, solution.fun)
+
+
+@pytest.mark.parametrize("loss", SMOOTH, ids=lambda loss: loss.name)
+def test_minimiser_is_scipys_for_smooth_losses(loss):
+    for seed in range(3):
+        drawn = draw("plain", seed, l1_ratio=0.0)
+        problem, solution = solve(drawn, loss)
+
+        def gradient(theta, problem=problem):
+            slope = problem.loss.derivative(problem.v - problem.X @ theta)
+            return problem.ridge * theta - problem.X.T @ slope
+
+        found = optimize.root(gradient, np.zeros(len(problem.ridge)), method="hybr", tol=1e-13)
+        np.testing.assert_allclose(solution.x, found.x, atol=1e-6)
+
+
+def test_squared_loss_is_statsmodels_elastic_net():
+    drawn = draw("plain", 1, penalty=0.05, l1_ratio=0.5)
+    slopes = np.arange(drawn.X.shape[1]) > 0
+    fitted = sm.OLS(drawn.y, drawn.X).fit_regularized(
+        method="elastic_net",
+        alpha=0.05 * np.ones(len(slopes)),
+        L1_wt=0.5,
+        maxiter=2000,
+        cnvrg_tol=1e-14,
+        zero_tol=1e-14,
+    )
+    # statsmodels puts the L1 part on every column; ours spares the intercept, so give it to all here.
+    lasso = np.full(len(slopes), drawn.n * 0.05 * 0.5)
+    solution = minimise(Problem(drawn.X, drawn.y, Squared(), drawn.ridge, lasso))
+    np.testing.assert_allclose(solution.x, fitted.params, atol=1e-6)
+
+
+def test_quantile_loss_without_penalty_is_quantreg():
+    rng = np.random.default_rng(5)
+    X = np.column_stack([np.ones(80), rng.standard_normal((80, 3))])
+    y = X @ [1.0, 2.0, 0.0, -1.0] + rng.standard_t(3, 80)
+    for q in (0.25, 0.5, 0.9):
+        theirs = sm.QuantReg(y, X).fit(q=q, p_tol=1e-10, max_iter=5000).params
+        solution = minimise(Problem(X, y, Quantile(q), np.zeros(4), np.zeros(4)))
+        assert solution.success
+        assert solution.fun <= np.sum(Quantile(q).value(y - X @ theirs)) * (1 + 1e-9)
+        np.testing.assert_allclose(solution.x, theirs, atol=1e-5)
+
+
+@pytest.mark.parametrize("solver", ["newton", "scipy"])
+@pytest.mark.parametrize("loss", LOSS_INSTANCES, ids=lambda loss: loss.describe())
+def test_the_true_minimiser_lies_within_the_certified_radius(loss, solver):
+    for kind in ("plain", "tied", "wide", "unscaled"):
+        drawn = draw(kind, 7)
+        problem, solution = solve(drawn, loss, solver=solver)
+        exact = (
+            solve(drawn, loss)[1].x
+            if solver == "scipy"
+            else conic_minimiser(drawn.X, problem.v, loss, drawn.ridge, drawn.lasso)
+        )
+        distance = np.sqrt(problem.ridge @ (solution.x - exact) ** 2)
+        referee_error = 1e-5 * (1.0 + np.sqrt(problem.ridge @ exact**2)) if solver == "newton" else 1e-7
+        assert distance <= solution.radius + referee_error
+
+
+def test_the_radius_of_a_poor_point_is_not_small():
+    drawn = draw("plain", 3, penalty=0.1, l1_ratio=0.0)
+    problem, solution = solve(drawn, LAD(), max_iter=2)
+    exact = minimise(problem).x
+    assert not solution.success
+    assert np.sqrt(problem.ridge @ (solution.x - exact) ** 2) <= solution.radius
+
+
+def test_a_tilt_is_a_linear_term():
+    drawn = draw("plain", 2, penalty=0.1)
+    v = drawn.standardised()
+    tilt = 0.7 * drawn.new[0]
+    for loss in (LAD(), Huber(), Power(1.5)):
+        solution = minimise(Problem(drawn.X, v, loss, drawn.ridge, drawn.lasso, tilt))
+        theta = conic_minimiser(drawn.X, v, loss, drawn.ridge, drawn.lasso, tilt)
+        np.testing.assert_allclose(solution.x, theta, atol=1e-6)
+
+
+def test_a_warm_start_ends_at_the_same_point():
+    drawn = draw("plain", 4, n=300)
+    for loss in LOSS_INSTANCES:
+        problem, cold = solve(drawn, loss)
+        warm = minimise(problem, cold.x + 0.1)
+        np.testing.assert_allclose(warm.x, cold.x, atol=1e-7)
+
+
+@pytest.mark.parametrize("loss", [LAD(), Quantile(0.9), Huber()], ids=lambda loss: loss.name)
+def test_many_rows_use_few_and_stay_exact(loss):
+    rng = np.random.default_rng(0)
+    n, p = 6000, 3
+    X = np.column_stack([np.ones(n), rng.standard_normal((n, p - 1))])
+    v = X @ [0.0, 1.0, -1.0] + rng.standard_t(2, n)
+    order = np.argsort(v)  # sorted rows are the worst case for evenly spaced subsamples
+    problem = Problem(X[order], v[order], loss, np.full(p, 0.01 * n), np.zeros(p))
+    solution = minimise(problem)
+    theta = conic_minimiser(problem.X, problem.v, loss, problem.ridge, problem.lasso)
+    assert solution.success
+    np.testing.assert_allclose(solution.x, theta, atol=1e-6)
+
+
+def test_extreme_outliers_do_not_break_exponential_losses():
+    drawn = draw("plain", 0, penalty=0.1, l1_ratio=0.0)
+    v = drawn.standardised()
+    v[0] = 3000.0
+    for loss in (Linex(0.5), Power(1.1), LogCosh(0.1)):
+        solution = minimise(Problem(drawn.X, v, loss, drawn.ridge, drawn.lasso))
+        assert solution.success
+        slope = loss.derivative(solution.r)
+        gradient = drawn.ridge * solution.x - drawn.X.T @ slope
+        assert np.abs(gradient).max() <= 1e-5 * np.abs(slope).max()
+
+
+def test_an_unknown_solver_is_named():
+    with pytest.raises(InputError, match="solver='sgd'.*newton"):
+        minimise(Problem(np.ones((2, 1)), np.ones(2), LAD(), np.ones(1), np.zeros(1)), solver="sgd")
