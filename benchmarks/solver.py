@@ -98,10 +98,10 @@ def compare(problem, rivals, repeats):
     best = min(value for _, _, value in found)
     if found[0][2] / best - 1.0 > SAME_OBJECTIVE:
         warnings.warn(f"stabconf's objective is {found[0][2]:g}, another's {best:g}", stacklevel=2)
-    return [
-        [name, f"{value / best - 1.0:.1e}", f"{seconds / unit:.1f}"]
-        for name, seconds, value in found
-    ]
+    rows = []
+    for name, seconds, value in found:
+        rows.append([name, f"{value / best - 1.0:.1e}", f"{seconds / unit:.1f}"])
+    return rows
 
 
 def rivals_table(report, table, label, repeats):
@@ -159,6 +159,7 @@ def growth_table(report, sizes, repeats):
 
 
 def main():
+    """Run both comparisons and write the tables."""
     arguments = parse_arguments("solver", __doc__.splitlines()[0])
     repeats = 2 if arguments.quick else 5
     table, label = california_housing(arguments.data_dir)

@@ -46,7 +46,8 @@ class FullConformal:
         """Whether ``z`` is in the set of a new design row."""
         y = np.append(self._y, z)
         centre, scale = location_scale(y, self._loss.level)
-        problem = Problem(np.vstack([self._X, row]), (y - centre) / scale, self._loss, *self._weights)
+        X, v = np.vstack([self._X, row]), (y - centre) / scale
+        problem = Problem(X, v, self._loss, *self._weights)
         scores = np.abs(minimise(problem, self._start).r)
         return p_values(scores[:-1], scores[-1]) > ALPHA
 
@@ -157,6 +158,7 @@ def cost_table(report, data_dir, count, repeats):
 
 
 def main():
+    """Run both comparisons and write the tables."""
     arguments = parse_arguments("stable", __doc__.splitlines()[0])
     report = Report("Stable intervals")
     width_table(report, 10 if arguments.quick else 40)

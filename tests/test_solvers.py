@@ -167,5 +167,5 @@ def test_extreme_outliers_do_not_break_exponential_losses():
 
 
 def test_an_unknown_solver_is_named():
-    with pytest.raises(InputError, match="solver='sgd'.*newton"):
+    with pytest.raises(InputError, match=r"solver='sgd'.*newton"):
         minimise(Problem(np.ones((2, 1)), np.ones(2), LAD(), np.ones(1), np.zeros(1)), solver="sgd")

@@ -1,0 +1,162 @@
+"""Every loss keeps its contract: derivative, inverse, envelope, curvature, constants."""
+
+import pickle
+
+import numpy as np
+import pytest
+from problems import LOSS_INSTANCES
+from scipy import optimize
+
+from stabconf.errors import InputError, InputTypeError
+from stabconf.losses import LOSSES, Huber, Linex, LogCosh, Power, PseudoHuber, Quantile, as_loss
+from stabconf.penalties import PENALTIES, ElasticNet, NoPenalty, Ridge, as_penalty
+
+GRID = np.linspace(-6.0, 6.0, 241) + 1e-3
+every_loss = pytest.mark.parametrize("loss", LOSS_INSTANCES, ids=lambda loss: loss.describe())
+
+
+def test_every_registered_loss_is_tested():
+    assert {loss.name for loss in LOSS_INSTANCES} == set(LOSSES)
+
+
+@every_loss
+def test_derivative_is_the_slope_of_the_value(loss):
+    h = 1e-6
+    numeric = (loss.value(GRID + h) - loss.value(GRID - h)) / (2 * h)
+    np.testing.assert_allclose(loss.derivative(GRID), numeric, atol=1e-6, rtol=1e-6)
+
+
+@every_loss
+def test_value_is_convex_and_zero_at_zero(loss):
+    assert loss.value(0.0) == pytest.approx(0.0, abs=1e-15)
+    assert np.all(np.diff(loss.derivative(GRID)) >= -1e-12)
+
+
+@every_loss
+def test_inverse_derivative_inverts(loss):
+    u = loss.derivative(GRID)
+    inside = np.abs(u) < 0.999 * np.where(u > 0, loss.slopes[1], loss.slopes[0])
+    if loss.piecewise_linear:
+        assert np.all(loss.inverse_derivative(u) == 0)
+    else:
+        np.testing.assert_allclose(loss.inverse_derivative(u[inside]), GRID[inside], rtol=1e-8)
+
+
+@every_loss
+def test_subgradient_holds_the_derivative_and_is_an_interval_only_at_kinks(loss):
+    low, high = loss.subgradient(GRID)
+    assert np.all((low <= loss.derivative(GRID)) & (loss.derivative(GRID) <= high))
+    low, high = loss.subgradient(0.0)
+    expected = (-loss.slopes[0], loss.slopes[1]) if loss.piecewise_linear else (0.0, 0.0)
+    assert (float(low), float(high)) == pytest.approx(expected)
+
+
+@every_loss
+def test_slopes_and_smoothness_bound_the_derivatives(loss):
+    slope = loss.derivative(np.linspace(-50, 50, 1001))
+    assert slope.max() <= loss.slopes[1] + 1e-12 and -slope.min() <= loss.slopes[0] + 1e-12
+    assert loss.lipschitz == max(loss.slopes)
+    rate = np.abs(np.diff(loss.derivative(GRID)) / np.diff(GRID))
+    assert rate.max() <= loss.smoothness * (1 + 1e-9)
+
+
+@every_loss
+def test_min_curvature_is_a_lower_bound_that_is_reached(loss):
+    rng = np.random.default_rng(0)
+    low = rng.uniform(-4, 4, 200)
+    high = low + rng.exponential(1.0, 200)
+    inside = np.linspace(low, high, 101)
+    least = np.min(loss.curvature(inside), axis=0)
+    np.testing.assert_allclose(loss.min_curvature(low, high), least, rtol=1e-9, atol=1e-12)
+    smooth = inside[:, np.abs(low) > 0.05]
+    if not loss.piecewise_linear and loss.name != "huber":
+        h = 1e-5
+        at = smooth[0][np.abs(smooth[0]) > 0.1]
+        numeric = (loss.derivative(at + h) - loss.derivative(at - h)) / (2 * h)
+        np.testing.assert_allclose(loss.curvature(at), numeric, rtol=1e-4)
+
+
+@pytest.mark.parametrize("loss", [loss for loss in LOSS_INSTANCES if loss.needs_prox], ids=repr)
+@pytest.mark.parametrize("eps", [1e-6, 0.1, 10.0])
+def test_prox_slope_solves_its_equation(loss, eps):
+    a = np.array([-30.0, -1.0, -1e-3, 0.0, 1e-9, 0.5, 2.0, 40.0])
+    u, du = loss.prox_slope(a, eps)
+    low, high = loss.subgradient(a - eps * u)
+    assert np.all(u >= low - 1e-6 * (1 + np.abs(low))) and np.all(u <= high + 1e-6 * (1 + np.abs(high)))
+    assert np.all((du >= 0) & (du <= 1 / eps * (1 + 1e-12)))
+    for target, slope in zip(a, u, strict=True):
+        best = optimize.minimize_scalar(
+            lambda p, t=target: float(loss.value(p)) + (p - t) ** 2 / (2 * eps),
+            bounds=(min(target, 0) - 1, max(target, 0) + 1),
+            method="bounded",
+            options={"xatol": 1e-12},
+        )
+        assert target - eps * slope == pytest.approx(best.x, abs=1e-5 * (1 + abs(target)))
+
+
+@every_loss
+def test_fenchel_gap_is_zero_at_the_slope_and_positive_elsewhere(loss):
+    r = GRID[::10]
+    assert np.all(loss.fenchel_gap(r, loss.derivative(r)) == 0)
+    u = np.clip(loss.derivative(r + 0.3), -loss.slopes[0], loss.slopes[1])
+    assert np.all(loss.fenchel_gap(r, u) >= 0)
+
+
+@every_loss
+def test_losses_survive_pickling_and_compare_equal(loss):
+    assert pickle.loads(pickle.dumps(loss)) == loss
+
+
+@every_loss
+def test_slope_of_the_rescaled_loss_is_monotone_in_the_scale(loss):
+    """rho l'(r / rho) is monotone in rho: what the drift bound across gaps rests on."""
+    ratio = np.linspace(0.5, 2.0, 31)
+    for r in (-3.0, -0.5, 0.2, 1.0, 4.0):
+        steps = np.diff(ratio * loss.derivative(r / ratio))
+        assert np.all(steps >= -1e-12) or np.all(steps <= 1e-12)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Quantile(0.0),
+        lambda: Quantile(1.5),
+        lambda: Huber(-1.0),
+        lambda: PseudoHuber(0),
+        lambda: LogCosh(np.nan),
+        lambda: Linex(np.inf),
+        lambda: Power(1.0),
+        lambda: Power(2.5),
+        lambda: Power("2"),
+    ],
+)
+def test_bad_loss_parameters_are_named(make):
+    with pytest.raises(InputError, match="is not allowed: give"):
+        make()
+
+
+def test_names_and_objects_give_losses():
+    assert as_loss("huber") == Huber() == as_loss(Huber) == as_loss(Huber())
+    with pytest.raises(InputError, match="did you mean 'huber'"):
+        as_loss("hubber")
+    with pytest.raises(InputTypeError, match="loss=3 is a int"):
+        as_loss(3)
+
+
+def test_penalties_have_values_weights_and_strong_convexity():
+    slopes = np.array([False, True, True])
+    theta = np.array([1.0, -2.0, 0.5])
+    for penalty in (NoPenalty(), Ridge(0.3), ElasticNet(0.3, 0.25)):
+        ridge, lasso = penalty.weights(10, slopes)
+        expected = (
+            10
+            * penalty.strength
+            * ((1 - penalty.l1_ratio) / 2 * theta @ theta + penalty.l1_ratio * np.abs(theta[1:]).sum())
+        )
+        assert penalty.value(theta, 10, slopes) == pytest.approx(expected)
+        assert np.all(ridge == 10 * penalty.strong_convexity) and lasso[0] == 0
+        assert pickle.loads(pickle.dumps(penalty)) == penalty
+    assert set(PENALTIES) == {"none", "ridge", "elastic net"}
+    assert as_penalty(Ridge(2)) == Ridge(2)
+    with pytest.raises(InputError, match=r"l1_ratio=0\.5 goes with a numeric penalty"):
+        as_penalty(Ridge(2), l1_ratio=0.5)
