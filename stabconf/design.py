@@ -95,7 +95,8 @@ class Design:
                 "to the frame what training had"
             )
         _check_duplicates(frame, needed, "exog")
-        values = _plain(frame[needed], levels_from_data=True).reset_index(drop=True)
+        taken = [column for column in frame.columns if column in needed or column in self._scope]
+        values = _plain(frame[taken], levels_from_data=True).reset_index(drop=True)
         rows = np.full((len(frame), len(self.names)), np.nan)
         complete = ~values.isna().any(axis=1).to_numpy()
         if not complete.any():
@@ -104,13 +105,13 @@ class Design:
             (made,) = patsy.build_design_matrices(
                 [self._info], values[complete], NA_action="drop", return_type="dataframe"
             )
-        except (patsy.PatsyError, ValueError, TypeError, KeyError) as error:
-            raise self._new_row_error(error, values) from error
+        except Exception as error:
+            raise self._new_row_error(error) from error
         rows[made.index.to_numpy()] = made.to_numpy(dtype=float)
         _check_finite(rows, self.names, frame.index, "exog", allow_nan=True)
         return rows, frame.index
 
-    def _new_row_error(self, error, values):
+    def _new_row_error(self, error):
         """A category or scope error in the user's terms."""
         text = str(error).split("\n")[0]
         if "expected levels" in text or "mismatching" in text:

@@ -221,7 +221,7 @@ class Results:
             slope = np.full(moves.count, max(base.steepest(-1), base.steepest(1)))
             if z is not None:
                 gap = (z - zones.predictions(j, rows[complete])) / scale
-                size = np.abs(gap) + moves.before(slope * 0.0)
+                size = np.abs(gap) + moves.before(np.zeros(moves.count))
                 tilt = np.maximum(base.slope(size, -1), base.slope(size, 1))
                 slope = np.minimum(slope, tilt)
             here = np.column_stack([moves.tau(slope), moves.shift(slope)])

@@ -15,6 +15,14 @@ __all__ = ["summarise"]
 _WIDTH = 78
 
 
+class _Summary(Summary):
+    """statsmodels' `Summary`, whose LaTeX keeps tables of different widths apart."""
+
+    def as_latex(self):
+        parts = [table.as_latex_tabular() for table in self.tables]
+        return "\n\n".join([*parts, self.extra_txt.replace("\n", " \\newline\n ")])
+
+
 def summarise(results, design, solution, intervals, refusal=None):
     """The `Summary` of a fit and of its intervals at the training design points.
 
@@ -28,7 +36,7 @@ def summarise(results, design, solution, intervals, refusal=None):
     refusal : str, optional
         Why there are none.
     """
-    summary = Summary()
+    summary = _Summary()
     summary.tables.append(_model_table(results, design, solution))
     cells = [
         [_number(coefficient), _number(standard)]

@@ -207,17 +207,20 @@ def _inner_zone(base, rows, k, side, bound):
             ends[direction] = np.full(len(rows), direction * np.inf)
             continue
         score = Score(base.solution.r, absolute=side == "two-sided", sign=direction)
-        distance = _inner_distance(base, reach(base, rows, bound), score, k, direction)
         prediction = zone.centre + zone.scale * (rows @ base.solution.x)
+        end = zone.upper if direction > 0 else zone.lower
+        enough = np.maximum(direction * (end - prediction) / zone.scale, 0.0)
+        moves = reach(base, rows, bound)
+        distance = _inner_distance(base, moves, score, k, direction, enough)
         ends[direction] = prediction + direction * zone.scale * distance
     return ends[-1], ends[1]
 
 
-def _inner_distance(base, moves, score, k, direction):
+def _inner_distance(base, moves, score, k, direction, enough):
     """Largest certified distance from the prediction (m,); NaN where even 0 is not certified.
 
     At distance u the new score is at most u (the fit only moves towards the response), and the test at u
-    holds for every smaller distance too, whose tilt is smaller.
+    holds for every smaller distance too, whose tilt is smaller. Nothing beyond ``enough`` is asked for.
     """
 
     def holds(u):
@@ -237,8 +240,11 @@ def _inner_distance(base, moves, score, k, direction):
         sure = moves.quantile(score, k, slope, direction, inner=True) - moves.before(slope)
         low = np.maximum(sure, 0.0)
     if not base.problem.loss.piecewise_linear:
-        high = np.maximum(low, float(kth_smallest(score.values, k)))
+        high = np.minimum(np.maximum(low, float(kth_smallest(score.values, k))), np.maximum(low, enough))
+        low = np.where(holds(high), high, low)
         for _ in range(_HALVINGS):
+            if not np.any(high > low):
+                break
             middle = 0.5 * (low + high)
             ok = holds(middle)
             low, high = np.where(ok, middle, low), np.where(ok, high, middle)

@@ -91,7 +91,8 @@ class _Envelope:
 
     ``eps`` is the envelope's width for the rows, ``eps1`` (p,) for the L1 part; ``u``, ``u1`` are the
     multipliers and ``theta`` the point of the last round; ``damp`` (p,) weighs a proximal term that
-    keeps the Newton system regular where the penalty does not; ``norms`` (p,) are the column norms.
+    keeps the Newton system regular where the penalty does not; ``norms`` (p,) are the column norms
+    and ``floor`` (p,) sizes of the gradient that rounding errors are relative to.
     """
 
     eps: float
@@ -101,6 +102,7 @@ class _Envelope:
     theta: np.ndarray
     damp: np.ndarray
     norms: np.ndarray
+    floor: np.ndarray
     has_l1: bool
 
     def rows(self, problem, r):
@@ -131,13 +133,15 @@ def _multipliers_method(problem, theta, max_iter, *, scale=None, narrowest=_NARR
     column = np.where(norms > 0, norms, 1.0) / math.sqrt(n)
     damp = np.where(problem.ridge > 0, 0.0, 1e-7 * n * column**2)
     has_l1 = bool(lasso.any())
+    # Where a fit is nearly perfect its slopes vanish, but not their rounding errors.
+    floor = norms * np.linalg.norm(problem.v) * (loss.smoothness if loss.smoothness < math.inf else 0.0)
     one_stage = not (loss.needs_prox or has_l1 or damp.any())
     width = (_WARM if scale else _WIDEST) * size
     u, u1 = np.zeros(n), np.zeros(p)
     best, nit, stalled = (math.inf, theta, u, u1), 0, 0
     while nit < max_iter:
         eps1 = np.where(lasso > 0, width / (column * np.where(lasso > 0, lasso, 1.0)), 1.0)
-        stage = _Envelope(width, eps1, u, u1, theta, damp, norms, has_l1)
+        stage = _Envelope(width, eps1, u, u1, theta, damp, norms, floor, has_l1)
         target = 1e-14 if one_stage else min(1e-4, (width / size) ** 2)
         theta, r, u, u1, steps = _minimise(problem, stage, theta, r, target, max_iter - nit)
         nit += steps
@@ -146,7 +150,7 @@ def _multipliers_method(problem, theta, max_iter, *, scale=None, narrowest=_NARR
             finish = _active_set if loss.piecewise_linear else _polish
             candidates.append(finish(problem, theta, u, u1))
         for candidate in candidates:
-            merit = _merit(problem, norms, *candidate)
+            merit = _merit(problem, norms, floor, *candidate)
             if merit < best[0]:
                 stalled = -1 if merit < 0.5 * best[0] else stalled
                 best = (merit, *candidate)
@@ -213,12 +217,12 @@ def _polish(problem, theta, u, u1):
     return best[1:]
 
 
-def _merit(problem, norms, theta, u, u1):
+def _merit(problem, norms, floor, theta, u, u1):
     """Relative size of what a certificate would be: stationarity residual plus Fenchel-Young gaps."""
     r = problem.v - problem.X @ theta
     e = problem.ridge * theta - problem.X.T @ u + u1 + problem.tilt
     slack = np.sum(problem.loss.fenchel_gap(r, u)) + problem.lasso @ np.abs(theta) - u1 @ theta
-    size = _gradient_size(problem, norms, problem.ridge * theta, u, u1)
+    size = _gradient_size(problem, norms, floor, problem.ridge * theta, u, u1)
     return np.max(np.abs(e) / size, initial=0.0) + max(slack, 0.0) / max(1.0, np.sum(problem.loss.value(r)))
 
 
@@ -233,7 +237,9 @@ def _minimise(problem, stage, theta, r, target, max_iter):
         u1, w1 = stage.l1(problem, theta)
         shrink = problem.ridge * theta + stage.damp * (theta - stage.theta)
         gradient = shrink + u1 + problem.tilt - problem.X.T @ u
-        error = np.max(np.abs(gradient) / _gradient_size(problem, stage.norms, shrink, u, u1), initial=0.0)
+        error = np.max(
+            np.abs(gradient) / _gradient_size(problem, stage.norms, stage.floor, shrink, u, u1), initial=0.0
+        )
         if error <= max(target, noise) or steps == max_iter:
             break
         if error <= 1e-9 and error > 0.5 * previous:
@@ -258,10 +264,11 @@ def _minimise(problem, stage, theta, r, target, max_iter):
     return theta, r, u, u1, steps
 
 
-def _gradient_size(problem, norms, shrink, u, u1):
+def _gradient_size(problem, norms, floor, shrink, u, u1):
     """The size that rounding errors of the gradient are relative to (Cauchy-Schwarz in the rows)."""
     return np.maximum(
-        norms * np.linalg.norm(u) + np.abs(shrink) + np.abs(u1) + np.abs(problem.tilt), 1e-300
+        norms * np.linalg.norm(u) + 0.01 * floor + np.abs(shrink) + np.abs(u1) + np.abs(problem.tilt),
+        1e-300,
     )
 
 

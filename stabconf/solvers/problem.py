@@ -123,7 +123,8 @@ def certify(problem, theta, multipliers, l1_multipliers, *, tol, nit):
     if np.all(problem.ridge > 0):
         success = gap <= tol * max(1.0, abs(fun))
     else:
-        size = np.abs(problem.X).T @ np.abs(multipliers) + np.abs(problem.ridge * theta)
+        first = np.minimum(np.abs(problem.loss.derivative(problem.v)), np.abs(problem.v) + 1.0)
+        size = np.abs(problem.X).T @ (np.abs(multipliers) + first) + np.abs(problem.ridge * theta)
         stationary = np.all(np.abs(e) <= tol * np.maximum(size, 1e-300))
         success = bool(stationary and slack <= tol * max(1.0, abs(fun)))
     return Solution(

@@ -186,6 +186,8 @@ def _drift(base, root, rows):
     zone, problem, solution = base.zone, base.problem, base.solution
     if not zone.is_gap:
         return 0.0
+    if not np.all(np.isfinite(rows)):
+        return math.inf
     low, high = base.ratios
     total = max(abs(low - 1), abs(high - 1)) * _vector_norm(root, solution.l1_multipliers)
     if base.intercept is not None:

@@ -125,7 +125,7 @@ class PaperReach(NormReach):
             )
 
     def _groups(self, t):
-        return super()._groups(np.full(self.count, self.base.problem.loss.lipschitz))
+        return super()._groups(np.full(self.count, max(self.base.steepest(-1), self.base.steepest(1))))
 
 
 class CurvatureReach(NormReach):

@@ -1,0 +1,27 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+import stabconf
+
+
+@pytest.fixture(scope="session")
+def frame():
+    """A small table with a number, a category and heavy-tailed noise."""
+    rng = np.random.default_rng(0)
+    n = 80
+    data = pd.DataFrame(
+        {
+            "x1": rng.standard_normal(n),
+            "x2": rng.uniform(0.0, 10.0, n),
+            "g": rng.choice(["a", "b", "c"], n),
+        },
+        index=[f"row{i}" for i in range(n)],
+    )
+    data["y"] = 3.0 + data["x1"] - 0.2 * data["x2"] + (data["g"] == "b") + rng.standard_t(3, n)
+    return data
+
+
+@pytest.fixture(scope="session")
+def results(frame):
+    return stabconf.fit("y ~ x1 + x2 + g", frame, loss="huber", penalty=0.05)

@@ -1,0 +1,127 @@
+"""The layout holds: who may import whom, module sizes, docstrings, notebooks that run."""
+
+import ast
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+import stabconf
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = Path(stabconf.__file__).resolve().parent
+NOTEBOOKS = sorted((ROOT / "vignettes").glob("*.ipynb"))
+
+# Modules of the package that each part may import, and third-party packages it may see.
+ALLOWED = {
+    "errors": (set(), set()),
+    "_version": (set(), set()),
+    "design": ({"errors"}, {"numpy", "pandas", "patsy"}),
+    "response": (set(), {"numpy"}),
+    "losses": ({"errors"}, {"numpy", "scipy"}),
+    "penalties": ({"errors"}, {"numpy"}),
+    "solvers": ({"errors", "losses", "penalties"}, {"numpy", "scipy"}),
+    "scores": ({"response"}, {"numpy"}),
+    "stability": (
+        {"errors", "losses", "penalties", "response", "scores", "solvers"},
+        {"numpy", "scipy"},
+    ),
+    "conformal": ({"errors", "response", "scores", "solvers", "stability"}, {"numpy"}),
+    "advice": ({"errors"}, {"numpy"}),
+    "summary": (set(), {"numpy", "statsmodels"}),
+    "report": (set(), set()),
+    "results": (
+        {
+            "advice",
+            "conformal",
+            "design",
+            "errors",
+            "losses",
+            "penalties",
+            "solvers",
+            "stability",
+            "summary",
+        },
+        {"numpy", "pandas"},
+    ),
+    "model": (
+        {"design", "errors", "losses", "penalties", "response", "results", "solvers"},
+        {"numpy"},
+    ),
+    "cli": ({"errors", "model", "report"}, {"pandas", "statsmodels"}),
+    "__main__": ({"cli"}, set()),
+}
+THIRD_PARTY = {"numpy", "scipy", "pandas", "patsy", "statsmodels", "matplotlib", "jinja2", "tqdm"}
+
+
+def module_files():
+    return sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+
+
+def imported(path):
+    """Parts of the package and third-party packages that a module imports."""
+    depth = len(path.relative_to(PACKAGE).parts)
+    own, outside = set(), set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level == depth:
+            own |= {node.module.split(".")[0]} if node.module else {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            outside.add(node.module.split(".")[0])
+        elif isinstance(node, ast.Import):
+            outside |= {alias.name.split(".")[0] for alias in node.names}
+    return own, outside & THIRD_PARTY
+
+
+@pytest.mark.parametrize("path", module_files(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_follow_the_architecture(path):
+    part = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    own, outside = imported(path)
+    allowed_own, allowed_outside = ALLOWED[part]
+    assert own <= allowed_own, f"{part} must not import {own - allowed_own}"
+    assert outside <= allowed_outside, f"{part} must not see {outside - allowed_outside}"
+
+
+@pytest.mark.parametrize("path", module_files(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_modules_and_functions_stay_small_and_documented(path):
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    assert ast.get_docstring(tree)
+    assert len(text.splitlines()) <= 420
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            doc = node.body[0] if ast.get_docstring(node) else None
+            documented = doc.end_lineno - doc.lineno + 1 if doc else 0
+            assert node.end_lineno - node.lineno + 1 - documented <= 62, node.name
+
+
+@pytest.mark.parametrize("name", [name for name in stabconf.__all__ if name != "__version__"])
+def test_every_public_name_is_documented(name):
+    assert (getattr(stabconf, name).__doc__ or "").strip()
+
+
+def test_the_version_is_said_once_everywhere():
+    assert f"## {stabconf.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"version: {stabconf.__version__}\n" in citation
+
+
+def test_the_library_prints_nothing():
+    for path in module_files():
+        if path.name not in ("cli.py", "__main__.py"):
+            assert not re.search(r"^\s*print\(", path.read_text(encoding="utf-8"), re.MULTILINE), path
+
+
+def test_there_is_a_notebook():
+    assert NOTEBOOKS
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_run_and_keep_their_output(path, tmp_path):
+    notebook = nbformat.read(path, as_version=4)
+    stored = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert all(cell.execution_count for cell in stored), "store the notebook with its output"
+    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
