@@ -6,6 +6,7 @@ same thing on a fast machine and on a slow one.
 
 import argparse
 import datetime
+import os
 import platform
 import sys
 import time
@@ -123,11 +124,12 @@ def _markdown_table(header, rows):
 
 
 def _versions():
-    """Versions of Python, stabconf and the packages that it is measured with or against."""
+    """Versions of Python, stabconf and the packages measured, and the number of threads."""
     found = [f"Python {platform.python_version()}", f"stabconf {stabconf.__version__}"]
     for package in _PACKAGES:
         try:
             found.append(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:
             continue
+    found.append(f"OMP_NUM_THREADS {os.environ.get('OMP_NUM_THREADS', 'not set')}")
     return f"{', '.join(found)} ({sys.platform})."

@@ -210,23 +210,9 @@ class Results:
         """
         rows, index = self._new_rows(exog)
         bound = bound or default_bound(self.model.loss)
-        complete = ~np.isnan(rows).any(axis=1)
-        zones = self._zones
-        which = [j for j, zone in enumerate(zones.zones) if not zone.keep] if z is None else [zones.at(z)]
         out = np.full((len(rows), self.nobs + 1), np.nan)
-        worst = np.zeros((int(complete.sum()), self.nobs + 1))
-        for j in which:
-            base, scale = zones.fit(j), zones.zones[j].scale
-            moves = reach(base, rows[complete], bound)
-            slope = np.full(moves.count, max(base.steepest(-1), base.steepest(1)))
-            if z is not None:
-                gap = (z - zones.predictions(j, rows[complete])) / scale
-                size = np.abs(gap) + moves.before(np.zeros(moves.count))
-                tilt = np.maximum(base.slope(size, -1), base.slope(size, 1))
-                slope = np.minimum(slope, tilt)
-            here = np.column_stack([moves.tau(slope), moves.shift(slope)])
-            worst = np.maximum(worst, scale * here)
-        out[complete] = worst
+        for i in np.flatnonzero(~np.isnan(rows).any(axis=1)):
+            out[i] = self._row_tau(rows[i : i + 1], bound, z)
         columns = pd.Index([*self._design.index, "new"], dtype=object)
         return pd.DataFrame(out, index=index, columns=columns)
 
@@ -308,6 +294,21 @@ class Results:
             return self._X, self._design.index
         rows, index = self._design.new_rows(exog)
         return self._columns.apply(rows), index
+
+    def _row_tau(self, row, bound, z):
+        """Stability bounds of one new row (n + 1,): the worst over the zones, or those at ``z``."""
+        fits = self._zones
+        which = [j for j, zone in enumerate(fits.zones) if not zone.keep] if z is None else [fits.at(z)]
+        worst = np.zeros(self.nobs + 1)
+        for j in which:
+            base, scale = fits.fit(j), fits.zones[j].scale
+            moves = reach(base, row, bound)
+            slope = np.array([max(base.steepest(-1), base.steepest(1))])
+            if z is not None:
+                size = np.abs(z - fits.predictions(j, row)) / scale + moves.before(np.zeros(1))
+                slope = np.minimum(slope, np.maximum(base.slope(size, -1), base.slope(size, 1)))
+            worst = np.maximum(worst, scale * np.append(moves.tau(slope)[0], moves.shift(slope)))
+        return worst
 
     def _predictions(self, rows):
         return self._centre + self._scale * (rows @ self._solution.x)

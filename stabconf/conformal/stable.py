@@ -15,8 +15,8 @@ from .intervals import Intervals
 
 __all__ = ["stable"]
 
-_ROUNDS = 60
-_CLOSE = 1e-10
+_ROUNDS, _ROUNDS_FROM_AFAR = 3, 60
+_DOUBLINGS = 60
 _HALVINGS = 24
 
 
@@ -82,7 +82,7 @@ def _hull_end(fits, rows, k, side, bound, direction):
         if zone.keep:
             end[left] = outside
             break
-        here = rows[left]
+        here = rows if len(left) == len(rows) else rows[left]
         far, extra, moved = _zone_end(fits.fit(j), here, k, side, bound, direction)
         reached = direction * (far - inside) >= 0
         if side == "two-sided" and np.isfinite(outside) and reached.any():
@@ -102,15 +102,15 @@ def _zone_end(base, rows, k, side, bound, direction):
     """End of the zone's own set on one side, not cut to the zone; the surcharge and tau in it."""
     score = Score(base.solution.r, absolute=side == "two-sided", sign=direction)
     moves = reach(base, rows, bound)
-    r = _largest_residual(base, moves, score, k, direction)
-    ahead = np.maximum(r, 0.0)
-    with np.errstate(invalid="ignore"):
-        shift = np.where(
-            r >= 0,
-            moves.shift(base.slope(ahead, direction)),
-            moves.before(base.slope(np.maximum(-r, 0.0), -direction)),
-        )
-        distance = np.where(np.isinf(r), np.inf, r + shift)
+    r, shift, slope = _largest_residual(base, moves, score, k, direction)
+    r, shift = moves.expand(r), moves.expand(shift)
+    weak = moves.unheld(slope)
+    if len(weak):
+        moves = reach(base, rows[weak], "norm")
+        other, moved, _ = _largest_residual(base, moves, score, k, direction)
+        better = other + moved < r[weak] + shift[weak]
+        r[weak[better]], shift[weak[better]] = other[better], moved[better]
+    distance = np.where(np.isinf(r), np.inf, r + np.where(np.isinf(r), 0.0, shift))
     plain = float(kth_smallest(score.values, k))
     zone = base.zone
     end = zone.centre + zone.scale * (rows @ base.solution.x + direction * distance)
@@ -118,22 +118,29 @@ def _zone_end(base, rows, k, side, bound, direction):
 
 
 def _largest_residual(base, moves, score, k, direction):
-    """An upper bound (m,) on the new residuals r that pass ``r <= G(r)``."""
+    """Upper bounds on the new residuals r that pass ``r <= G(r)``, on the shift, and on the slope.
+
+    The tilt is followed down from the steepest, a fixed number of times, so that a row's answer does
+    not depend on the others; every stage is valid.
+    """
     steepest = base.steepest(direction)
+    slope = np.full(moves.count, steepest)
     if np.isfinite(steepest):
-        r = moves.quantile(score, k, np.full(moves.count, steepest), direction)
+        r, rounds = moves.quantile(score, k, slope, direction), _ROUNDS
     else:
-        r = _ceiling(base, moves, score, k, direction)
-    if not base.problem.loss.piecewise_linear:
-        for _ in range(_ROUNDS):
-            slope = base.slope(np.maximum(r, 0.0), direction)
-            better = np.minimum(r, moves.quantile(score, k, slope, direction))
-            with np.errstate(invalid="ignore"):
-                settled = not np.any(r - better > _CLOSE * (1.0 + np.abs(better)))
-            r = better
-            if settled:
-                break
-    return _behind(base, moves, score, k, direction, r) if np.any(r < 0) else r
+        r, rounds = _ceiling(base, moves, score, k, direction), _ROUNDS_FROM_AFAR
+    for _ in range(rounds):
+        lower = np.minimum(slope, base.slope(np.maximum(r, 0.0), direction))
+        if np.array_equal(lower, slope):
+            break
+        slope = lower
+        r = np.minimum(r, moves.quantile(score, k, slope, direction))
+    shift = moves.shift(slope)
+    if np.any(r < 0):
+        behind = _behind(base, moves, score, k, direction)
+        stays = moves.before(base.slope(np.maximum(-behind, 0.0), -direction))
+        r, shift = np.where(r < 0, behind, r), np.where(r < 0, stays, shift)
+    return r, shift, slope
 
 
 def _ceiling(base, moves, score, k, direction):
@@ -147,7 +154,7 @@ def _ceiling(base, moves, score, k, direction):
         return out
     lines, move_at = moves.ceilings(score, k)
     r = np.full(moves.count, max(1.0, 2.0 * abs(float(kth_smallest(score.values, k)))))
-    for _ in range(_ROUNDS):
+    for _ in range(_DOUBLINGS):
         move = move_at(base.slope(r, direction))
         above = np.minimum.reduce([height + rise * move for height, rise in lines])
         out = np.where(np.isinf(out) & (above <= r), r, out)
@@ -155,20 +162,20 @@ def _ceiling(base, moves, score, k, direction):
     return out
 
 
-def _behind(base, moves, score, k, direction, r):
+def _behind(base, moves, score, k, direction):
     """One-sided scores below 0: the new response lies on the other side of the fit.
 
     There a larger r means a smaller tilt, so ``r - G(r)`` increases and bisection finds the end.
     """
     low = moves.quantile(score, k, np.zeros(moves.count), -direction)
     low, high = np.minimum(low, 0.0), np.zeros(moves.count)
-    for _ in range(_ROUNDS):
+    for _ in range(_DOUBLINGS):
         middle = 0.5 * (low + high)
         slope = base.slope(-middle, -direction)
         passes = middle <= moves.quantile(score, k, slope, -direction)
         low, high = np.where(passes, middle, low), np.where(passes, high, middle)
     at_zero = moves.quantile(score, k, base.slope(np.zeros(moves.count), -direction), -direction)
-    return np.where(r < 0, np.where(at_zero >= 0, 0.0, high), r)
+    return np.where(at_zero >= 0, 0.0, high)
 
 
 def _inner_hull(fits, rows, k, side, bound, outer):
@@ -211,7 +218,8 @@ def _inner_zone(base, rows, k, side, bound):
         end = zone.upper if direction > 0 else zone.lower
         enough = np.maximum(direction * (end - prediction) / zone.scale, 0.0)
         moves = reach(base, rows, bound)
-        distance = _inner_distance(base, moves, score, k, direction, enough)
+        farthest = float(np.max(enough, initial=0.0))
+        distance = moves.expand(_inner_distance(base, moves, score, k, direction, farthest))
         ends[direction] = prediction + direction * zone.scale * distance
     return ends[-1], ends[1]
 

@@ -81,10 +81,15 @@ class BaseFit:
         return self.metrics[kappa]
 
     @cached_property
+    def base_root(self):
+        """Inverse root of the base Hessian."""
+        curvature = np.minimum(self.problem.loss.curvature(self.solution.r), _STEEPEST)
+        return _inverse_root(self.problem, curvature)
+
+    @cached_property
     def widths(self):
         """Shape of the curvature regions: row norms in the base Hessian's inverse norm (n,)."""
-        curvature = np.minimum(self.problem.loss.curvature(self.solution.r), _STEEPEST)
-        return _inverse_root(self.problem, curvature).norms(self.problem.X)
+        return self.base_root.norms(self.problem.X)
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,12 @@ class _InverseRoot:
                 moved = rows[first : first + _CHUNK] @ self.W.T
                 out[first : first + _CHUNK] = np.sqrt(np.einsum("ij,ij->i", moved, moved))
         return np.where(np.isnan(out), np.inf, out)
+
+    def inflation(self, other):
+        """Largest ratio of a norm here to the same vector's norm in ``other``."""
+        if not (np.all(np.isfinite(self.W)) and np.all(np.isfinite(other.W))):
+            return math.inf
+        return float(np.linalg.norm(self.W @ np.linalg.inv(other.W), 2))
 
 
 def _inverse_root(problem, curvature):
@@ -137,7 +148,9 @@ class Metric:
     rows : (n,) array
         ``|x_i|`` in the inverse H norm.
     stretch : float
-        Largest ratio of ``rows`` to the widths: a move of size M stays inside if ``M * stretch < kappa``.
+        Largest ratio of ``rows`` to the widths: a move M stays inside if ``M * stretch < kappa``.
+    inflation : float
+        Any norm is at most this many times the norm in the base Hessian.
     start : float
         Norm of all that may move the fit before any new row does: solver residual and drift.
     """
@@ -146,7 +159,15 @@ class Metric:
     kappa: float
     rows: np.ndarray
     stretch: float
+    inflation: float
     start: float
+
+    @property
+    def limit(self):
+        """The region holds tilts whose size times the base norm of the new row is below this."""
+        if not (np.isfinite(self.start) and np.isfinite(self.inflation)):
+            return -math.inf
+        return (self.kappa / self.stretch - self.start) / self.inflation
 
 
 def _make_metric(base, kappa):
@@ -162,15 +183,18 @@ def _make_metric(base, kappa):
         curvature = np.minimum(curvature, _STEEPEST)
     root = _inverse_root(problem, curvature)
     rows = root.norms(problem.X)
-    stretch = 0.0
-    if kappa is not None and math.isfinite(kappa):
-        stretch = float(np.max(np.divide(rows, base.widths, out=np.zeros(n), where=base.widths > 0)))
+    stretch = inflation = 1.0
+    if kappa:  # a region of its own: compare its norms with the base Hessian's
+        if math.isfinite(kappa):
+            ratio = np.divide(rows, base.widths, out=np.zeros(n), where=base.widths > 0)
+            stretch = float(np.max(ratio))
+        inflation = root.inflation(base.base_root)
     start = _vector_norm(root, base.residual)
     if not np.any(curvature) and (loss.piecewise_linear or not base.zone.is_gap):
         # The duality-gap radius belongs to P; scaling the response scales its slack along.
         scaled = max(1.0, *base.ratios) * solution.radius
         start = scaled if loss.piecewise_linear else min(start, scaled)
-    return Metric(root, kappa, rows, stretch, start + _drift(base, root, rows))
+    return Metric(root, kappa, rows, stretch, inflation, start + _drift(base, root, rows))
 
 
 def _vector_norm(root, vector):

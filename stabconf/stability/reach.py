@@ -13,6 +13,7 @@ __all__ = ["BallReach", "CurvatureReach", "NormReach", "PaperReach", "Score"]
 
 _KAPPA_STEPS = 2  # curvature regions per doubling
 _KAPPA_TRIES = 12  # regions tried before falling back to the penalty alone
+_GRID = 500  # grid points per factor e for the norms of new rows
 _BALL_ENTRIES = 2_000_000
 
 
@@ -39,32 +40,44 @@ class Score:
 
 
 class NormReach:
-    """Moves of size ``t |x_N| + start`` in one metric, the penalty's: tau_i = tbar a_i a_N."""
+    """Moves of size ``t |x_N| + start`` in one metric, the penalty's: tau_i = tbar a_i a_N.
 
-    factor = 1.0
+    A move is the same kind of number for every row: a training row's score can change by ``move`` times
+    its norm, the new row's prediction by ``move`` times its own. Rows that share a metric are treated
+    together, as a group ``(which, metric, norms, move)``.
+    """
+
     widest = None  # the metric that is valid for every move
 
     def __init__(self, base, rows):
         self.base = base
-        self.count = len(rows)
+        self.count = len(rows)  # of the arrays that go in and out
         self._rows = rows
-        self._norms = {}
+        self._groups_at = (None, None)
 
-    def norms(self, kappa, which):
-        """Norms of the new rows ``which`` in one metric, remembered."""
-        if kappa not in self._norms:
-            self._norms[kappa] = np.full(self.count, np.nan)
-        known = self._norms[kappa]
-        todo = which[np.isnan(known[which])]
-        if len(todo):
-            known[todo] = self.base.metric(kappa).root.norms(self._rows[todo])
-        return known[which]
+    def expand(self, values):
+        """Values a new row from values a row of the arrays here; the same but for `CurvatureReach`."""
+        return values
+
+    def unheld(self, t):
+        """New rows for which the penalty alone, with their own norms, may do better (indices)."""
+        return np.zeros(0, dtype=int)
+
+    @cached_property
+    def _widest_norms(self):
+        return self.base.metric(self.widest).root.norms(self._rows)
 
     def _groups(self, t):
-        """Yield ``which, metric, norms, move``: rows that share a metric, and how far they move."""
-        which = np.arange(self.count)
-        metric, norms = self.base.metric(None), self.norms(None, which)
-        yield which, metric, norms, _move(self.factor * t, norms, metric)
+        """The groups at tilts ``t`` (m,); the last answer is kept, for it is asked for repeatedly."""
+        known, groups = self._groups_at
+        if known is None or not np.array_equal(known, t):
+            groups = list(self._make_groups(t))
+            self._groups_at = (t, groups)
+        return groups
+
+    def _make_groups(self, t):
+        metric = self.base.metric(self.widest)
+        yield slice(None), metric, self._widest_norms, _move(t, self._widest_norms, metric.start)
 
     def shift(self, t):
         """Bound on the movement of each new row's own prediction (m,)."""
@@ -107,14 +120,11 @@ class NormReach:
             (float(np.max(score.values[flat])), float(np.max(metric.rows[flat]))),
             (float(kth_smallest(score.values, k)), float(np.max(metric.rows))),
         ]
-        norms = self.norms(self.widest, np.arange(self.count))
-        return lines, lambda t: _move(t, norms, metric)
+        return lines, lambda t: _move(t, self._widest_norms, metric.start)
 
 
 class PaperReach(NormReach):
     """The paper's replace-one constant, with the norm of the new row: tau_i = 2 rho a_i a_N."""
-
-    factor = 2.0
 
     def __init__(self, base, rows):
         super().__init__(base, rows)
@@ -124,51 +134,82 @@ class PaperReach(NormReach):
                 "bound='curvature' or 'norm', or a Lipschitz loss such as 'huber'"
             )
 
-    def _groups(self, t):
-        return super()._groups(np.full(self.count, max(self.base.steepest(-1), self.base.steepest(1))))
+    def _make_groups(self, t):
+        steepest = max(self.base.steepest(-1), self.base.steepest(1))
+        return super()._make_groups(np.full(self.count, 2.0 * steepest))
 
 
 class CurvatureReach(NormReach):
-    """As `NormReach`, with the loss's own curvature on the smallest region that holds the move."""
+    """As `NormReach`, with the loss's own curvature on the smallest region that holds the move.
+
+    Each new row's norm is taken once, in the base Hessian, and rounded up to a fine fixed grid; a
+    metric's `inflation` turns it into an upper bound on its own norm. So everything depends on the new
+    row through one grid point, and a million rows cost what their grid points cost, and a look-up.
+    """
 
     widest = math.inf
 
-    def _groups(self, t):
-        everywhere = self.base.metric(self.widest)
-        left = np.arange(self.count)
-        if self.base.problem.loss.min_curvature(-np.inf, np.inf) > 0:  # the same everywhere
-            norms = self.norms(self.widest, left)
-            yield left, everywhere, norms, _move(t, norms, everywhere)
-            return
-        first = self._first_region(t)
-        for attempt in range(_KAPPA_TRIES):
-            rest = []
-            for level in np.unique(first[left]):
-                which = left[first[left] == level]
-                if level < np.iinfo(int).max:
-                    kappa = 2.0 ** ((level + attempt) / _KAPPA_STEPS)
-                    metric = self.base.metric(kappa)
-                    norms = self.norms(kappa, which)
-                    move = _move(t[which], norms, metric)
-                    inside = move * metric.stretch < kappa
-                    if inside.any():
-                        yield which[inside], metric, norms[inside], move[inside]
-                    which = which[~inside]
-                rest.append(which)
-            left = np.sort(np.concatenate(rest)) if rest else left[:0]
-        if len(left):
-            norms = self.norms(self.widest, left)
-            yield left, everywhere, norms, _move(t[left], norms, everywhere)
+    def __init__(self, base, rows):
+        super().__init__(base, rows)
+        norms = np.maximum(base.metric(0.0).root.norms(rows), 1e-300)
+        finite = np.isfinite(norms)
+        point = np.ceil(_GRID * np.log(np.where(finite, norms, 1.0))).astype(int)
+        lowest = int(point.min(initial=0))
+        point = np.where(finite, point - lowest, int(point.max(initial=0)) - lowest + 1)
+        used = np.flatnonzero(np.bincount(point))
+        place = np.zeros(int(point.max(initial=0)) + 1, dtype=np.intp)
+        place[used] = np.arange(len(used))
+        self._place = place[point]
+        self._norms = np.exp((used + lowest) / _GRID)
+        if not finite.all():
+            self._norms[-1] = np.inf
+        self.count = len(used)
 
-    def _first_region(self, t):
-        """Index of the smallest region that could hold each move; no region holds an infinite one."""
-        base = self.base.metric(0.0)
-        move = _move(t, self.norms(0.0, np.arange(self.count)), base)
-        level = np.full(self.count, np.iinfo(int).max)
-        ok = np.isfinite(move)
-        size = np.maximum(move[ok], 1e-12)
-        level[ok] = np.floor(_KAPPA_STEPS * np.log2(size)).astype(int) + 1
-        return level
+    def expand(self, values):
+        return values[self._place]
+
+    @cached_property
+    def _widest_norms(self):
+        return _move(self.base.metric(self.widest).inflation, self._norms)
+
+    def _make_groups(self, t):
+        if self.base.problem.loss.min_curvature(-np.inf, np.inf) > 0:  # the same everywhere
+            yield from super()._make_groups(t)
+            return
+        regions, level = self._regions(_move(t, self._norms))
+        for j, metric in enumerate([*regions, self.base.metric(self.widest)]):
+            which = np.flatnonzero(level == j)
+            if len(which):
+                norms = _move(metric.inflation, self._norms[which])
+                yield which, metric, norms, _move(t[which], norms, metric.start)
+
+    def unheld(self, t):
+        if np.all(self.base.problem.ridge > 0):
+            regions, level = self._regions(_move(t, self._norms))
+            return np.flatnonzero(self.expand(level == len(regions)))
+        return super().unheld(t)
+
+    def _regions(self, pull):
+        """Metrics of growing regions, and the index of the first that holds each pull ``t |x_N|``.
+
+        A region below the pull cannot hold it, and one far above is not tried: the answer for a row
+        does not depend on the other rows. The index is the number of metrics where none holds it.
+        """
+        first = np.full(len(pull), np.iinfo(int).max)
+        ok = np.isfinite(pull)
+        first[ok] = np.floor(_KAPPA_STEPS * np.log2(np.maximum(pull[ok], 1e-12))).astype(int)
+        regions, limits = [], []
+        if not ok.any():
+            return regions, np.zeros(len(pull), dtype=int)
+        lowest, highest = int(first[ok].min()), int(first[ok].max())
+        for step in range(lowest, highest + _KAPPA_TRIES + 1):
+            regions.append(self.base.metric(2.0 ** (step / _KAPPA_STEPS)))
+            limits.append(regions[-1].limit)
+            if max(limits) > np.max(pull[ok]):
+                break
+        level = np.searchsorted(np.maximum.accumulate(limits), pull, side="right")
+        tried = ok & (level <= first - lowest + _KAPPA_TRIES)
+        return regions, np.where(tried, level, len(regions))
 
 
 class BallReach(NormReach):
@@ -182,7 +223,7 @@ class BallReach(NormReach):
         """Lowest and highest movement of every training row, for the new rows ``which``."""
         metric = self.base.metric(None)
         towards = (self._rows[which] @ metric.root.W.T) @ (self.base.problem.X @ metric.root.W.T).T
-        size = np.outer(self.norms(None, which), metric.rows)
+        size = np.outer(self._widest_norms[which], metric.rows)
         t = t[which, None]
         far, near = t * (towards + size) / 2.0, t * np.minimum(towards - size, 0.0) / 2.0
         start = metric.start * metric.rows
@@ -214,8 +255,8 @@ class BallReach(NormReach):
             yield np.arange(first, min(first + size, self.count))
 
 
-def _move(t, norms, metric):
+def _move(t, norms, start=0.0):
     """Size of a move: tilt times the new row's norm, plus what is there before."""
     with np.errstate(invalid="ignore"):
-        move = t * norms + metric.start
-    return np.where(np.isnan(move), np.where(norms == 0, metric.start, np.inf), move)
+        move = t * norms + start
+    return np.where(np.isnan(move), np.where(norms == 0, start, np.inf), move)
