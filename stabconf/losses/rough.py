@@ -27,7 +27,8 @@ class _PiecewiseLinear(Loss):
 
     def derivative(self, r):
         down, up = self.slopes
-        return np.where(np.asarray(r) > 0, up, np.where(np.asarray(r) < 0, -down, 0.0))
+        r = np.asarray(r)
+        return up * (r > 0) - down * (r < 0)
 
     def subgradient(self, r):
         down, up = self.slopes
@@ -42,8 +43,8 @@ class _PiecewiseLinear(Loss):
 
     def prox_slope(self, a, eps):
         down, up = self.slopes
-        u = np.clip(np.asarray(a) / eps, -down, up)
-        return u, np.where((u > -down) & (u < up), 1.0 / eps, 0.0)
+        u = np.minimum(np.maximum(np.asarray(a) / eps, -down), up)
+        return u, ((u > -down) & (u < up)) / eps
 
 
 @dataclass(frozen=True)

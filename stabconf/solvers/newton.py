@@ -10,6 +10,7 @@ passes over the design.
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -20,8 +21,15 @@ from .problem import certify
 __all__ = ["newton"]
 
 _CHUNK = 8192  # rows per block of a Gram matrix: bounds the extra memory, fits the cache
+_SAMPLE = 1.5  # rows of the first, coarse fit, and of the working set, per root of n p
+_APPROACH = (0.1, 0.02)  # envelope widths of the steps on all rows before a working set is chosen
 _SHRINK = 0.1  # factor between two envelope widths
-_WIDEST, _WARM, _NARROWEST = 0.3, 1e-2, 1e-6  # envelope widths, relative to the residuals' size
+_WIDEST, _ROUGH, _WARM, _NARROWEST = (
+    0.3,
+    3e-2,
+    1e-2,
+    1e-6,
+)  # widths, relative to the residuals
 
 
 def newton(problem, start=None, *, tol=1e-8, max_iter=200):
@@ -32,15 +40,16 @@ def newton(problem, start=None, *, tol=1e-8, max_iter=200):
     Solution
     """
     n, p = problem.X.shape
-    sample = int((p * n) ** (2.0 / 3.0)) + p
+    sample = int(_SAMPLE * math.sqrt(p * n)) + p
     many_rows = n > max(4 * sample, 2000)
     nit = 0
     if start is None:
         start = np.zeros(p)
         if many_rows:
             coarse = _subsample(problem, sample)
-            start, _, _, nit = _multipliers_method(coarse, start, max_iter, narrowest=1e-2)
-    if many_rows and problem.loss.piecewise_linear:
+            start, _, _, nit = _multipliers_method(coarse, start, max_iter, narrowest=_ROUGH)
+    # Without a ridge part the rows near 0 alone need not have a minimiser.
+    if many_rows and problem.loss.piecewise_linear and np.all(problem.ridge > 0):
         theta, u, u1, steps = _working_set(problem, start, sample, max_iter)
     else:
         theta, u, u1, steps = _multipliers_method(problem, start, max_iter)
@@ -63,17 +72,23 @@ def _subsample(problem, size):
 
 
 def _working_set(problem, theta, size, max_iter):
-    """Solve with the rows near 0 alone, the rest as a linear term, until no sign is wrong."""
+    """Solve with the rows near 0 alone, the rest as a linear term, until no sign is wrong.
+
+    A few smoothed steps on all rows come first: they bring ``theta`` so close that few rows are near.
+    """
     X, v, loss = problem.X, problem.v, problem.loss
     r = v - X @ theta
     scale = _typical(r)
     nit = 0
+    for width in _APPROACH:
+        stage = _stage(problem, theta, width * scale)
+        theta, r, _, _, steps = _minimise(problem, stage, theta, r, 1e-3 * width, 2)
+        nit += steps
     near = np.zeros(len(v), dtype=bool)
     while True:
         near[np.argpartition(np.abs(r), size - 1)[:size]] = True
         u = np.where(near, 0.0, loss.derivative(r))
-        X_near = X[near]
-        small = replace(problem, X=X_near, v=v[near], tilt=problem.tilt - X.T @ u)
+        small = replace(problem, X=X[near], v=v[near], tilt=problem.tilt - X.T @ u)
         theta, u_near, u1, steps = _multipliers_method(small, theta, max_iter - nit, scale=scale)
         nit += steps
         r = v - X @ theta
@@ -119,46 +134,59 @@ class _Envelope:
         return u1, np.where(np.abs(u1) < problem.lasso, 1.0 / self.eps1, 0.0)
 
 
+def _stage(problem, theta, width, u=None, u1=None):
+    """The `_Envelope` of a given width around a point and its multipliers (zeros by default)."""
+    n, p = problem.X.shape
+    loss, lasso = problem.loss, problem.lasso
+    norms = np.sqrt(np.einsum("ij,ij->j", problem.X, problem.X))
+    column = np.where(norms > 0, norms, 1.0) / math.sqrt(n)
+    # Where a fit is nearly perfect its slopes vanish, but not their rounding errors.
+    floor = norms * np.linalg.norm(problem.v) * (loss.smoothness if loss.smoothness < math.inf else 0.0)
+    return _Envelope(
+        eps=width,
+        eps1=np.where(lasso > 0, width / (column * np.where(lasso > 0, lasso, 1.0)), 1.0),
+        u=np.zeros(n) if u is None else u,
+        u1=np.zeros(p) if u1 is None else u1,
+        theta=theta,
+        damp=np.where(problem.ridge > 0, 0.0, 1e-7 * n * column**2),
+        norms=norms,
+        floor=floor,
+        has_l1=bool(lasso.any()),
+    )
+
+
 def _multipliers_method(problem, theta, max_iter, *, scale=None, narrowest=_NARROWEST):
     """Newton inside, multiplier updates outside; returns theta, multipliers, L1 multipliers, steps.
 
     ``scale`` is the residuals' typical size where ``theta`` is already near the minimiser; the rounds
     end once the envelope is ``narrowest`` and nothing improves any more.
     """
-    n, p = problem.X.shape
-    loss, lasso = problem.loss, problem.lasso
+    loss = problem.loss
     r = problem.v - problem.X @ theta
     size = scale or _typical(r)
-    norms = np.sqrt(np.einsum("ij,ij->j", problem.X, problem.X))
-    column = np.where(norms > 0, norms, 1.0) / math.sqrt(n)
-    damp = np.where(problem.ridge > 0, 0.0, 1e-7 * n * column**2)
-    has_l1 = bool(lasso.any())
-    # Where a fit is nearly perfect its slopes vanish, but not their rounding errors.
-    floor = norms * np.linalg.norm(problem.v) * (loss.smoothness if loss.smoothness < math.inf else 0.0)
-    one_stage = not (loss.needs_prox or has_l1 or damp.any())
-    width = (_WARM if scale else _WIDEST) * size
-    u, u1 = np.zeros(n), np.zeros(p)
-    best, nit, stalled = (math.inf, theta, u, u1), 0, 0
+    stage = _stage(problem, theta, (_WARM if scale else _WIDEST) * size)
+    one_stage = not (loss.needs_prox or stage.has_l1 or stage.damp.any())
+    finish = _active_set if loss.piecewise_linear else _polish
+    best, nit, stalled = (math.inf, theta, stage.u, stage.u1), 0, 0
     while nit < max_iter:
-        eps1 = np.where(lasso > 0, width / (column * np.where(lasso > 0, lasso, 1.0)), 1.0)
-        stage = _Envelope(width, eps1, u, u1, theta, damp, norms, floor, has_l1)
-        target = 1e-14 if one_stage else min(1e-4, (width / size) ** 2)
+        target = 1e-14 if one_stage else min(1e-4, (stage.eps / size) ** 2)
         theta, r, u, u1, steps = _minimise(problem, stage, theta, r, target, max_iter - nit)
         nit += steps
         candidates = [(theta, u, u1)]
-        if not one_stage and width <= 1e-3 * size:
-            finish = _active_set if loss.piecewise_linear else _polish
+        if not one_stage and stage.eps <= 1e-3 * size:
             candidates.append(finish(problem, theta, u, u1))
-        for candidate in candidates:
-            merit = _merit(problem, norms, floor, *candidate)
-            if merit < best[0]:
-                stalled = -1 if merit < 0.5 * best[0] else stalled
-                best = (merit, *candidate)
         stalled += 1
-        rough = narrowest > _NARROWEST and width <= narrowest * size
+        for candidate in reversed(candidates):
+            merit = _merit(problem, stage.norms, stage.floor, *candidate)
+            if merit < best[0]:
+                stalled = 0 if merit < 0.5 * best[0] else stalled
+                best = (merit, *candidate)
+            if merit <= 1e-15:
+                break
+        rough = narrowest > _NARROWEST and stage.eps <= narrowest * size
         if one_stage or rough or best[0] <= 1e-15 or stalled == 3:
             break
-        width = max(width * _SHRINK, narrowest * size)
+        stage = _stage(problem, theta, max(stage.eps * _SHRINK, narrowest * size), u, u1)
     return *best[1:], nit
 
 
@@ -210,7 +238,7 @@ def _polish(problem, theta, u, u1):
         best = (error, theta, u, u1)
         curvature = np.minimum(problem.loss.curvature(r), 1e12)
         hessian = _gram(problem.X, curvature)[np.ix_(free, free)]
-        hessian[np.diag_indices_from(hessian)] += problem.ridge[free]
+        hessian.flat[:: len(hessian) + 1] += problem.ridge[free]
         theta = theta.copy()
         if free.any():
             theta[free] -= _solve(hessian, (gradient + u1)[free])
@@ -231,64 +259,58 @@ def _minimise(problem, stage, theta, r, target, max_iter):
     noise = 1e-15
     if problem.loss.needs_prox:
         noise += 1e-16 * float(np.max(np.abs(problem.v), initial=0.0)) / stage.eps
-    previous = math.inf
+    target, previous = max(target, noise), math.inf
+    here = _Point(theta, r, *stage.rows(problem, r), *stage.l1(problem, theta))
     for steps in range(max_iter + 1):
-        u, w = stage.rows(problem, r)
-        u1, w1 = stage.l1(problem, theta)
-        shrink = problem.ridge * theta + stage.damp * (theta - stage.theta)
-        gradient = shrink + u1 + problem.tilt - problem.X.T @ u
-        error = np.max(
-            np.abs(gradient) / _gradient_size(problem, stage.norms, stage.floor, shrink, u, u1), initial=0.0
-        )
-        if error <= max(target, noise) or steps == max_iter:
-            break
-        if error <= 1e-9 and error > 0.5 * previous:
+        shrink = problem.ridge * here.theta + stage.damp * (here.theta - stage.theta)
+        gradient = shrink + here.u1 + problem.tilt - problem.X.T @ here.u
+        size = _gradient_size(problem, stage.norms, stage.floor, shrink, here.u, here.u1)
+        error = (np.abs(gradient) / size).max(initial=0.0)
+        if error <= target or steps == max_iter or (error <= 1e-9 and error > 0.5 * previous):
             break
         previous = error
-        hessian = _gram(problem.X, w)
-        hessian[np.diag_indices_from(hessian)] += problem.ridge + stage.damp + w1
-        step = -_solve(hessian, gradient)
-        move = problem.X @ step
-
-        def slope(length):
-            at, point = r - length * move, theta + length * step  # noqa: B023
-            along = problem.ridge * point + stage.damp * (point - stage.theta) + problem.tilt
-            kink, _ = stage.l1(problem, point)
-            return step @ (along + kink) - move @ stage.rows(problem, at)[0]  # noqa: B023
-
-        length = _line_search(slope, gradient @ step)
-        if length == 0.0:
+        hessian = _gram(problem.X, here.w)
+        hessian.flat[:: len(theta) + 1] += problem.ridge + stage.damp + here.w1
+        found = _line_search(problem, stage, here, -_solve(hessian, gradient), gradient)
+        if found is None:
             break
-        theta = theta + length * step
-        r = problem.v - problem.X @ theta
-    return theta, r, u, u1, steps
+        here = found
+    return here.theta, problem.v - problem.X @ here.theta, here.u, here.u1, steps
 
 
-def _gradient_size(problem, norms, floor, shrink, u, u1):
-    """The size that rounding errors of the gradient are relative to (Cauchy-Schwarz in the rows)."""
-    return np.maximum(
-        norms * np.linalg.norm(u) + 0.01 * floor + np.abs(shrink) + np.abs(u1) + np.abs(problem.tilt),
-        1e-300,
-    )
+class _Point(NamedTuple):
+    """A point of the envelope: theta, residuals, slopes and curvatures of the rows and the L1 part."""
+
+    theta: np.ndarray
+    r: np.ndarray
+    u: np.ndarray
+    w: np.ndarray
+    u1: np.ndarray
+    w1: np.ndarray
 
 
-def _line_search(slope, start):
-    """A step length at which the slope of a convex function is at most half its size at 0.
+def _line_search(problem, stage, here, step, gradient):
+    """A point along ``step`` where the slope is at most half its size at ``here``; None if there is none.
 
-    Values are never compared, so the search works down to rounding errors.
+    The function is convex and values are never compared, so the search works down to rounding errors.
     """
+    start = gradient @ step
     if not start < 0:
-        return 0.0
+        return None
+    move = problem.X @ step
     low, high, length = 0.0, math.inf, 1.0
-    low_slope, high_slope = start, math.inf
+    low_slope, high_slope, best = start, math.inf, None
     for _ in range(60):
-        here = slope(length)
-        if abs(here) <= 0.5 * abs(start):
-            return length
-        if here < 0:
-            low, low_slope = length, here
+        theta, r = here.theta + length * step, here.r - length * move
+        point = _Point(theta, r, *stage.rows(problem, r), *stage.l1(problem, theta))
+        along = problem.ridge * theta + stage.damp * (theta - stage.theta) + problem.tilt + point.u1
+        slope = step @ along - move @ point.u
+        if abs(slope) <= 0.5 * abs(start):
+            return point
+        if slope < 0:
+            low, low_slope, best = length, slope, point
         else:
-            high, high_slope = length, here
+            high, high_slope = length, slope
         if math.isinf(high):
             length = 4.0 * length
         elif math.isfinite(high_slope):
@@ -296,7 +318,13 @@ def _line_search(slope, start):
             length = low + (high - low) * min(max(share, 0.1), 0.9)
         else:
             length = 0.5 * (low + high)
-    return low
+    return best
+
+
+def _gradient_size(problem, norms, floor, shrink, u, u1):
+    """The size that rounding errors of the gradient are relative to (Cauchy-Schwarz in the rows)."""
+    rows = norms * math.sqrt(u @ u) + 0.01 * floor
+    return np.maximum(rows + np.abs(shrink) + np.abs(u1) + np.abs(problem.tilt), 1e-300)
 
 
 def _gram(X, w):
