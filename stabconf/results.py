@@ -18,7 +18,7 @@ from .errors import AssumptionError, InputError, InputTypeError
 from .losses import Loss
 from .penalties import Penalty
 from .solvers import Solution
-from .stability import default_bound, reach
+from .stability import default_bound, new_rows, reach
 from .summary import summarise
 
 __all__ = ["ModelSpec", "Prediction", "Results", "load"]
@@ -302,7 +302,7 @@ class Results:
         worst = np.zeros(self.nobs + 1)
         for j in which:
             base, scale = fits.fit(j), fits.zones[j].scale
-            moves = reach(base, row, bound)
+            moves = reach(base, new_rows(base, row, bound), bound)
             slope = np.array([max(base.steepest(-1), base.steepest(1))])
             if z is not None:
                 size = np.abs(z - fits.predictions(j, row)) / scale + moves.before(np.zeros(1))

@@ -1,6 +1,7 @@
 """The layout holds: who may import whom, module sizes, docstrings, notebooks that run."""
 
 import ast
+import doctest
 import re
 from pathlib import Path
 
@@ -125,3 +126,8 @@ def test_notebooks_run_and_keep_their_output(path, tmp_path):
     stored = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.execution_count for cell in stored), "store the notebook with its output"
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+
+
+def test_the_readme_says_what_happens():
+    outcome = doctest.testfile(str(ROOT / "README.md"), module_relative=False)
+    assert outcome.attempted >= 6 and outcome.failed == 0

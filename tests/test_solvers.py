@@ -169,3 +169,15 @@ def test_extreme_outliers_do_not_break_exponential_losses():
 def test_an_unknown_solver_is_named():
     with pytest.raises(InputError, match=r"solver='sgd'.*newton"):
         minimise(Problem(np.ones((2, 1)), np.ones(2), LAD(), np.ones(1), np.zeros(1)), solver="sgd")
+
+
+def test_many_rows_without_penalty_converge():
+    """Rows near 0 alone may have no minimiser then; skewed columns make that happen."""
+    rng = np.random.default_rng(1)
+    X = np.column_stack([np.ones(20000), rng.lognormal(sigma=1.5, size=(20000, 8))])
+    X[:, 1:] = (X[:, 1:] - X[:, 1:].mean(axis=0)) / X[:, 1:].std(axis=0)
+    v = X @ rng.standard_normal(9) + rng.standard_t(3, size=20000)
+    solution = minimise(Problem(X, v, LAD(), np.zeros(9), np.zeros(9)))
+    assert solution.success
+    theta = conic_minimiser(X, v, LAD(), np.zeros(9), np.zeros(9))
+    assert solution.fun <= np.abs(v - X @ theta).sum() * (1 + 1e-9)

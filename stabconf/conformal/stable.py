@@ -10,12 +10,12 @@ swaps the bounds.
 import numpy as np
 
 from ..scores import conformal_rank, kth_smallest
-from ..stability import Score, reach
+from ..stability import Score, new_rows, reach
 from .intervals import Intervals
 
 __all__ = ["stable"]
 
-_ROUNDS, _ROUNDS_FROM_AFAR = 3, 60
+_ROUNDS, _ROUNDS_FROM_AFAR = 2, 60
 _DOUBLINGS = 60
 _HALVINGS = 24
 
@@ -42,14 +42,18 @@ def stable(fits, rows, alpha, *, side="two-sided", bound, inner=False):
     m, k = len(rows), conformal_rank(alpha, fits.n)
     lower, upper = np.full(m, -np.inf), np.full(m, np.inf)
     surcharge, tau = np.zeros(m), np.zeros(m)
+    inner_ends = (lower, upper) if inner else (None, None)
     if k <= fits.n:
+        reference = fits.fit(fits.reference)
+        new = new_rows(reference, rows, bound)
         if side != "lower":
-            upper, extra, tau = _hull_end(fits, rows, k, side, bound, 1)
+            upper, extra, tau = _hull_end(fits, new, k, side, bound, 1)
             surcharge = surcharge + extra
         if side != "upper":
-            lower, extra, moved = _hull_end(fits, rows, k, side, bound, -1)
+            lower, extra, moved = _hull_end(fits, new, k, side, bound, -1)
             surcharge, tau = surcharge + extra, np.maximum(tau, moved)
-    inner_ends = _inner_hull(fits, rows, k, side, bound, (lower, upper)) if inner else (None, None)
+        if inner:
+            inner_ends = _inner_hull(fits, new, k, side, bound, (lower, upper))
     return Intervals(
         lower=lower,
         upper=upper,
@@ -68,13 +72,13 @@ def stable(fits, rows, alpha, *, side="two-sided", bound, inner=False):
     )
 
 
-def _hull_end(fits, rows, k, side, bound, direction):
+def _hull_end(fits, new, k, side, bound, direction):
     """Outermost end of the union over zones on one side, the surcharge and the tau in it, each (m,).
 
     Zones are visited from outside; a row is done at the first zone that its set reaches.
     """
-    end, surcharge, tau = np.full(len(rows), np.nan), np.zeros(len(rows)), np.zeros(len(rows))
-    left = np.arange(len(rows))
+    end, surcharge, tau = np.full(len(new), np.nan), np.zeros(len(new)), np.zeros(len(new))
+    left = np.arange(len(new))
     order = range(len(fits.zones))
     for j in reversed(order) if direction > 0 else order:
         zone = fits.zones[j]
@@ -82,43 +86,48 @@ def _hull_end(fits, rows, k, side, bound, direction):
         if zone.keep:
             end[left] = outside
             break
-        here = rows if len(left) == len(rows) else rows[left]
-        far, extra, moved = _zone_end(fits.fit(j), here, k, side, bound, direction)
+        base = fits.fit(j)
+        entries = new if new.rounded else new_rows(base, new.rows[left], bound)
+        place = new.place[left] if new.rounded else entries.place
+        distance, shift, plain = _distance(base, entries, k, side, bound, direction)
+        prediction = _predictions(base, new.rows, left)
+        far = prediction + direction * zone.scale * distance[place]
         reached = direction * (far - inside) >= 0
-        if side == "two-sided" and np.isfinite(outside) and reached.any():
-            back, _, _ = _zone_end(fits.fit(j), here[reached], k, side, bound, -direction)
-            reached[reached] = direction * (back - outside) <= 0
-        done = left[reached]
+        beyond = reached & (direction * (prediction - outside) > 0)
+        if side == "two-sided" and beyond.any():  # the set may lie wholly outside the zone
+            behind, _, _ = _distance(base, entries, k, side, bound, -direction)
+            back = prediction - direction * zone.scale * behind[place]
+            reached &= direction * (back - outside) <= 0
+        done, at = left[reached], place[reached]
         nearer = np.minimum if direction > 0 else np.maximum
         end[done] = nearer(far[reached], outside)
-        surcharge[done], tau[done] = extra[reached], moved[reached]
+        surcharge[done], tau[done] = zone.scale * (distance[at] - plain), zone.scale * shift[at]
         left = left[~reached]
         if not len(left):
             break
     return end, surcharge, tau
 
 
-def _zone_end(base, rows, k, side, bound, direction):
-    """End of the zone's own set on one side, not cut to the zone; the surcharge and tau in it."""
+def _predictions(base, rows, which):
+    """Predictions at some rows; gathering many of them costs more than predicting all."""
+    zone, theta = base.zone, base.solution.x
+    if len(which) == len(rows):
+        fitted = rows @ theta
+    else:
+        fitted = (rows @ theta)[which] if 3 * len(which) > len(rows) else rows[which] @ theta
+    return zone.centre + zone.scale * fitted
+
+
+def _distance(base, new, k, side, bound, direction):
+    """Distances of the zone's end from the prediction, the shifts in them, the plain order statistic."""
     score = Score(base.solution.r, absolute=side == "two-sided", sign=direction)
-    moves = reach(base, rows, bound)
-    r, shift, slope = _largest_residual(base, moves, score, k, direction)
-    r, shift = moves.expand(r), moves.expand(shift)
-    weak = moves.unheld(slope)
-    if len(weak):
-        moves = reach(base, rows[weak], "norm")
-        other, moved, _ = _largest_residual(base, moves, score, k, direction)
-        better = other + moved < r[weak] + shift[weak]
-        r[weak[better]], shift[weak[better]] = other[better], moved[better]
-    distance = np.where(np.isinf(r), np.inf, r + np.where(np.isinf(r), 0.0, shift))
-    plain = float(kth_smallest(score.values, k))
-    zone = base.zone
-    end = zone.centre + zone.scale * (rows @ base.solution.x + direction * distance)
-    return end, zone.scale * (distance - plain), zone.scale * shift
+    moves = reach(base, new, bound)
+    r, shift = _largest_residual(base, moves, score, k, direction)
+    return r + np.where(np.isinf(r), 0.0, shift), shift, float(kth_smallest(score.values, k))
 
 
 def _largest_residual(base, moves, score, k, direction):
-    """Upper bounds on the new residuals r that pass ``r <= G(r)``, on the shift, and on the slope.
+    """Upper bounds on the new residuals r that pass ``r <= G(r)``, and on the shift that goes along.
 
     The tilt is followed down from the steepest, a fixed number of times, so that a row's answer does
     not depend on the others; every stage is valid.
@@ -129,7 +138,7 @@ def _largest_residual(base, moves, score, k, direction):
         r, rounds = moves.quantile(score, k, slope, direction), _ROUNDS
     else:
         r, rounds = _ceiling(base, moves, score, k, direction), _ROUNDS_FROM_AFAR
-    for _ in range(rounds):
+    for _ in range(0 if base.problem.loss.piecewise_linear else rounds):
         lower = np.minimum(slope, base.slope(np.maximum(r, 0.0), direction))
         if np.array_equal(lower, slope):
             break
@@ -140,7 +149,7 @@ def _largest_residual(base, moves, score, k, direction):
         behind = _behind(base, moves, score, k, direction)
         stays = moves.before(base.slope(np.maximum(-behind, 0.0), -direction))
         r, shift = np.where(r < 0, behind, r), np.where(r < 0, stays, shift)
-    return r, shift, slope
+    return r, shift
 
 
 def _ceiling(base, moves, score, k, direction):
@@ -178,18 +187,16 @@ def _behind(base, moves, score, k, direction):
     return np.where(at_zero >= 0, 0.0, high)
 
 
-def _inner_hull(fits, rows, k, side, bound, outer):
+def _inner_hull(fits, new, k, side, bound, outer):
     """The longest unbroken union of the zones' inner pieces; NaN where there is none."""
-    m = len(rows)
+    m = len(new)
     best = np.full(m, np.nan), np.full(m, np.nan)
-    if k > fits.n:
-        return np.full(m, -np.inf), np.full(m, np.inf)
     start, stop = np.full(m, np.nan), np.full(m, np.nan)
     for j, zone in enumerate(fits.zones):
         low, high = np.full(m, np.nan), np.full(m, np.nan)
         near = np.flatnonzero((outer[0] <= zone.upper) & (outer[1] >= zone.lower))
         if len(near) and not zone.keep:
-            low[near], high[near] = _inner_zone(fits.fit(j), rows[near], k, side, bound)
+            low[near], high[near] = _inner_zone(fits.fit(j), new.rows[near], k, side, bound)
             low, high = np.maximum(low, zone.lower), np.minimum(high, zone.upper)
             empty = ~(low <= high)
             low, high = np.where(empty, np.nan, low), np.where(empty, np.nan, high)
@@ -207,20 +214,18 @@ def _inner_hull(fits, rows, k, side, bound, outer):
 
 def _inner_zone(base, rows, k, side, bound):
     """Ends of an interval whose every point is certainly in the set, if z is in this zone."""
-    zone = base.zone
-    ends = {}
+    zone, ends = base.zone, {}
+    prediction = zone.centre + zone.scale * (rows @ base.solution.x)
+    new = new_rows(base, rows, bound)
     for direction in (-1, 1):
         if side in ("upper", "lower") and direction != (1 if side == "upper" else -1):
             ends[direction] = np.full(len(rows), direction * np.inf)
             continue
         score = Score(base.solution.r, absolute=side == "two-sided", sign=direction)
-        prediction = zone.centre + zone.scale * (rows @ base.solution.x)
         end = zone.upper if direction > 0 else zone.lower
-        enough = np.maximum(direction * (end - prediction) / zone.scale, 0.0)
-        moves = reach(base, rows, bound)
-        farthest = float(np.max(enough, initial=0.0))
-        distance = moves.expand(_inner_distance(base, moves, score, k, direction, farthest))
-        ends[direction] = prediction + direction * zone.scale * distance
+        enough = np.max(direction * (end - prediction) / zone.scale, initial=0.0)
+        distance = _inner_distance(base, reach(base, new, bound), score, k, direction, enough)
+        ends[direction] = prediction + direction * zone.scale * distance[new.place]
     return ends[-1], ends[1]
 
 

@@ -45,6 +45,11 @@ class ZoneFits:
     def n(self):
         return len(self.y)
 
+    @property
+    def reference(self):
+        """Index of the zone whose fit is the reference for new rows: the first that can be fitted."""
+        return next((j for j, zone in enumerate(self.zones) if not zone.keep), 0)
+
     def fit(self, j):
         """The `BaseFit` of zone ``j``."""
         if j not in self._fits:

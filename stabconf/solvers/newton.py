@@ -23,6 +23,7 @@ __all__ = ["newton"]
 _CHUNK = 8192  # rows per block of a Gram matrix: bounds the extra memory, fits the cache
 _SAMPLE = 1.5  # rows of the first, coarse fit, and of the working set, per root of n p
 _APPROACH = (0.1, 0.02)  # envelope widths of the steps on all rows before a working set is chosen
+_FINISH = 1e-3  # width from which on an exact finish is tried
 _SHRINK = 0.1  # factor between two envelope widths
 _WIDEST, _ROUGH, _WARM, _NARROWEST = (
     0.3,
@@ -80,21 +81,24 @@ def _working_set(problem, theta, size, max_iter):
     r = v - X @ theta
     scale = _typical(r)
     nit = 0
+    stage = _stage(problem, theta, 0.0)
     for width in _APPROACH:
-        stage = _stage(problem, theta, width * scale)
-        theta, r, _, _, steps = _minimise(problem, stage, theta, r, 1e-3 * width, 2)
+        stage = replace(stage, eps=width * scale, theta=theta)
+        theta, r, guess, _, steps = _minimise(problem, stage, theta, r, 1e-3 * width, 2)
         nit += steps
     near = np.zeros(len(v), dtype=bool)
     while True:
         near[np.argpartition(np.abs(r), size - 1)[:size]] = True
         u = np.where(near, 0.0, loss.derivative(r))
         small = replace(problem, X=X[near], v=v[near], tilt=problem.tilt - X.T @ u)
-        theta, u_near, u1, steps = _multipliers_method(small, theta, max_iter - nit, scale=scale)
+        theta, guess[near], u1, steps = _multipliers_method(
+            small, theta, max_iter - nit, scale=scale, u=guess[near]
+        )
         nit += steps
         r = v - X @ theta
         wrong = ~near & (r * u < 0)
         if not wrong.any() or nit >= max_iter or near.all():
-            u[near] = u_near
+            u[near] = guess[near]
             return theta, u, u1, nit
         near |= wrong
         size = min(2 * size, len(v))
@@ -104,14 +108,14 @@ def _working_set(problem, theta, size, max_iter):
 class _Envelope:
     """The objective with every kink replaced by its Moreau envelope around the last multipliers.
 
-    ``eps`` is the envelope's width for the rows, ``eps1`` (p,) for the L1 part; ``u``, ``u1`` are the
-    multipliers and ``theta`` the point of the last round; ``damp`` (p,) weighs a proximal term that
+    ``eps`` is the envelope's width for the rows, times ``l1_unit`` (p,) for the L1 part; ``u``, ``u1`` are
+    the multipliers and ``theta`` the point of the last round; ``damp`` (p,) weighs a proximal term that
     keeps the Newton system regular where the penalty does not; ``norms`` (p,) are the column norms
     and ``floor`` (p,) sizes of the gradient that rounding errors are relative to.
     """
 
     eps: float
-    eps1: np.ndarray
+    l1_unit: np.ndarray
     u: np.ndarray
     u1: np.ndarray
     theta: np.ndarray
@@ -130,12 +134,13 @@ class _Envelope:
         """Slopes and curvatures of the L1 part at ``theta``."""
         if not self.has_l1:
             return self.u1, self.u1
-        u1 = np.clip(theta / self.eps1 + self.u1, -problem.lasso, problem.lasso)
-        return u1, np.where(np.abs(u1) < problem.lasso, 1.0 / self.eps1, 0.0)
+        eps = self.eps * self.l1_unit
+        u1 = np.clip(theta / eps + self.u1, -problem.lasso, problem.lasso)
+        return u1, np.where(np.abs(u1) < problem.lasso, 1.0 / eps, 0.0)
 
 
-def _stage(problem, theta, width, u=None, u1=None):
-    """The `_Envelope` of a given width around a point and its multipliers (zeros by default)."""
+def _stage(problem, theta, width, u=None):
+    """The `_Envelope` of a given width around a point and multipliers of its rows (zeros by default)."""
     n, p = problem.X.shape
     loss, lasso = problem.loss, problem.lasso
     norms = np.sqrt(np.einsum("ij,ij->j", problem.X, problem.X))
@@ -144,9 +149,9 @@ def _stage(problem, theta, width, u=None, u1=None):
     floor = norms * np.linalg.norm(problem.v) * (loss.smoothness if loss.smoothness < math.inf else 0.0)
     return _Envelope(
         eps=width,
-        eps1=np.where(lasso > 0, width / (column * np.where(lasso > 0, lasso, 1.0)), 1.0),
+        l1_unit=1.0 / (column * np.where(lasso > 0, lasso, 1.0)),
         u=np.zeros(n) if u is None else u,
-        u1=np.zeros(p) if u1 is None else u1,
+        u1=np.zeros(p),
         theta=theta,
         damp=np.where(problem.ridge > 0, 0.0, 1e-7 * n * column**2),
         norms=norms,
@@ -155,16 +160,16 @@ def _stage(problem, theta, width, u=None, u1=None):
     )
 
 
-def _multipliers_method(problem, theta, max_iter, *, scale=None, narrowest=_NARROWEST):
+def _multipliers_method(problem, theta, max_iter, *, scale=None, u=None, narrowest=_NARROWEST):
     """Newton inside, multiplier updates outside; returns theta, multipliers, L1 multipliers, steps.
 
-    ``scale`` is the residuals' typical size where ``theta`` is already near the minimiser; the rounds
-    end once the envelope is ``narrowest`` and nothing improves any more.
+    ``scale`` is the residuals' typical size where ``theta`` is already near the minimiser, ``u`` a
+    guess of the multipliers; the rounds end once the envelope is ``narrowest`` and nothing improves.
     """
     loss = problem.loss
     r = problem.v - problem.X @ theta
     size = scale or _typical(r)
-    stage = _stage(problem, theta, (_WARM if scale else _WIDEST) * size)
+    stage = _stage(problem, theta, (_WARM if scale else _WIDEST) * size, u)
     one_stage = not (loss.needs_prox or stage.has_l1 or stage.damp.any())
     finish = _active_set if loss.piecewise_linear else _polish
     best, nit, stalled = (math.inf, theta, stage.u, stage.u1), 0, 0
@@ -173,7 +178,7 @@ def _multipliers_method(problem, theta, max_iter, *, scale=None, narrowest=_NARR
         theta, r, u, u1, steps = _minimise(problem, stage, theta, r, target, max_iter - nit)
         nit += steps
         candidates = [(theta, u, u1)]
-        if not one_stage and stage.eps <= 1e-3 * size:
+        if not one_stage and stage.eps <= _FINISH * size:
             candidates.append(finish(problem, theta, u, u1))
         stalled += 1
         for candidate in reversed(candidates):
@@ -186,7 +191,7 @@ def _multipliers_method(problem, theta, max_iter, *, scale=None, narrowest=_NARR
         rough = narrowest > _NARROWEST and stage.eps <= narrowest * size
         if one_stage or rough or best[0] <= 1e-15 or stalled == 3:
             break
-        stage = _stage(problem, theta, max(stage.eps * _SHRINK, narrowest * size), u, u1)
+        stage = replace(stage, eps=max(stage.eps * _SHRINK, narrowest * size), theta=theta, u=u, u1=u1)
     return *best[1:], nit
 
 
@@ -353,6 +358,6 @@ def _solve(hessian, gradient):
 
 
 def _typical(r):
-    """A typical size of the residuals, never 0 and never that of rounding errors."""
-    size = np.abs(r)
-    return max(float(np.median(size)), 1e-6 * float(np.max(size, initial=0.0))) or 1.0
+    """A typical size of the residuals (of a thousand of them), never 0 nor that of rounding errors."""
+    size = np.abs(r[:: max(1, len(r) // 1000)])
+    return max(float(np.median(size)), 1e-6 * float(np.max(np.abs(r), initial=0.0))) or 1.0

@@ -12,9 +12,12 @@ import numpy as np
 
 from ..errors import AssumptionError, InputError
 from .base_fit import BaseFit, Metric
+from .new_rows import NewRows
 from .reach import BallReach, CurvatureReach, NormReach, PaperReach, Score
 
-__all__ = ["BOUNDS", "BaseFit", "Metric", "Score", "default_bound", "reach"]
+__all__ = ["BOUNDS", "BaseFit", "Metric", "NewRows", "Score", "default_bound", "new_rows", "reach"]
+
+_MANY = 10_000  # rows from which on norms are rounded up for every bound that depends on them alone
 
 BOUNDS = {
     "curvature": CurvatureReach,
@@ -29,23 +32,31 @@ def default_bound(loss):
     return "curvature" if loss.has_curvature else "norm"
 
 
-def reach(base, rows, bound):
-    """The stability bound by name for new rows (m, p) around a base fit.
+def new_rows(base, rows, bound):
+    """`NewRows` for bounds by name, with norms in the metric of ``base`` that the bound works in.
 
     Raises `AssumptionError` where the bound's assumptions fail for this loss and penalty.
     """
     if bound not in BOUNDS:
         raise InputError(f"bound={bound!r} is unknown: give one of {', '.join(BOUNDS)}")
     loss = base.problem.loss
-    if bound == "curvature" and not loss.has_curvature:
+    many = bound != "ball" and len(rows) > _MANY
+    if bound == "curvature":
+        if loss.has_curvature:
+            return NewRows(rows, base.base_root, rounded=many)
         raise AssumptionError(
             f"bound='curvature' needs a loss with curvature; {loss.describe()} has none: use "
             "bound='norm' or 'ball'"
         )
-    if bound != "curvature" and not np.all(base.problem.ridge > 0):
+    if not np.all(base.problem.ridge > 0):
         raise AssumptionError(
             f"the stable method with bound={bound!r} and loss {loss.describe()} gets its strong "
             "convexity from the ridge part of the penalty, which is 0 here: use penalty > 0 with "
             "l1_ratio < 1, or a loss with curvature such as 'huber' and bound='curvature'"
         )
-    return BOUNDS[bound](base, rows)
+    return NewRows(rows, base.metric(None).root, rounded=many)
+
+
+def reach(base, new, bound):
+    """The stability bound by name for `NewRows` around a base fit."""
+    return BOUNDS[bound](base, new)

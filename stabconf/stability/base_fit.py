@@ -94,16 +94,21 @@ class BaseFit:
 
 @dataclass(frozen=True)
 class _InverseRoot:
-    """A matrix W with ``|x|_{H^-1} = |W x|``."""
+    """A matrix W with ``|x|_{H^-1} = |W x|``; ``diagonal`` spares the product with it."""
 
     W: np.ndarray
+    diagonal: bool = False
 
     def norms(self, rows):
         out = np.empty(len(rows))
         with np.errstate(invalid="ignore"):
             for first in range(0, len(rows), _CHUNK):
-                moved = rows[first : first + _CHUNK] @ self.W.T
-                out[first : first + _CHUNK] = np.sqrt(np.einsum("ij,ij->i", moved, moved))
+                block = slice(first, first + _CHUNK)
+                if self.diagonal:
+                    out[block] = np.sqrt(np.square(rows[block]) @ np.square(np.diag(self.W)))
+                else:
+                    moved = rows[block] @ self.W.T
+                    out[block] = np.sqrt(np.einsum("ij,ij->i", moved, moved))
         return np.where(np.isnan(out), np.inf, out)
 
     def inflation(self, other):
@@ -118,7 +123,7 @@ def _inverse_root(problem, curvature):
     p = problem.X.shape[1]
     if not np.any(curvature):
         with np.errstate(divide="ignore"):
-            return _InverseRoot(np.diag(1.0 / np.sqrt(problem.ridge)))
+            return _InverseRoot(np.diag(1.0 / np.sqrt(problem.ridge)), diagonal=True)
     hessian = np.diag(problem.ridge)
     for first in range(0, len(problem.X), _CHUNK):
         part = problem.X[first : first + _CHUNK]

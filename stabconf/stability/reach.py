@@ -11,9 +11,8 @@ from ..scores import kth_of_lines, kth_smallest
 
 __all__ = ["BallReach", "CurvatureReach", "NormReach", "PaperReach", "Score"]
 
-_KAPPA_STEPS = 2  # curvature regions per doubling
-_KAPPA_TRIES = 12  # regions tried before falling back to the penalty alone
-_GRID = 500  # grid points per factor e for the norms of new rows
+_KAPPA_STEPS = 1  # curvature regions per doubling
+_KAPPA_TRIES = 6  # regions tried before falling back to the penalty alone
 _BALL_ENTRIES = 2_000_000
 
 
@@ -44,31 +43,22 @@ class NormReach:
 
     A move is the same kind of number for every row: a training row's score can change by ``move`` times
     its norm, the new row's prediction by ``move`` times its own. Rows that share a metric are treated
-    together, as a group ``(which, metric, norms, move)``.
+    together, as a group ``(which, metric, norms, move)``. Arrays have one entry a norm of `NewRows`.
     """
 
     widest = None  # the metric that is valid for every move
 
-    def __init__(self, base, rows):
-        self.base = base
-        self.count = len(rows)  # of the arrays that go in and out
-        self._rows = rows
+    def __init__(self, base, new):
+        self.base, self.new = base, new
+        self.count = len(new.grid)
         self._groups_at = (None, None)
 
-    def expand(self, values):
-        """Values a new row from values a row of the arrays here; the same but for `CurvatureReach`."""
-        return values
-
-    def unheld(self, t):
-        """New rows for which the penalty alone, with their own norms, may do better (indices)."""
-        return np.zeros(0, dtype=int)
-
-    @cached_property
+    @property
     def _widest_norms(self):
-        return self.base.metric(self.widest).root.norms(self._rows)
+        return self.new.grid
 
     def _groups(self, t):
-        """The groups at tilts ``t`` (m,); the last answer is kept, for it is asked for repeatedly."""
+        """The groups at tilts ``t`` (g,); the last answer is kept, for it is asked for repeatedly."""
         known, groups = self._groups_at
         if known is None or not np.array_equal(known, t):
             groups = list(self._make_groups(t))
@@ -80,21 +70,21 @@ class NormReach:
         yield slice(None), metric, self._widest_norms, _move(t, self._widest_norms, metric.start)
 
     def shift(self, t):
-        """Bound on the movement of each new row's own prediction (m,)."""
+        """Bound on the movement of each new row's own prediction (g,)."""
         out = np.empty(self.count)
         for which, _, norms, move in self._groups(t):
             out[which] = move * norms
         return out
 
     def before(self, t):
-        """The part of `shift` that is there whatever the new response is (m,)."""
+        """The part of `shift` that is there whatever the new response is (g,)."""
         out = np.empty(self.count)
         for which, metric, norms, _ in self._groups(t):
             out[which] = metric.start * norms
         return out
 
     def quantile(self, score, k, t, direction, inner=False):
-        """k-th smallest upper (``inner``: lower) bound of the training scores (m,)."""
+        """k-th smallest upper (``inner``: lower) bound of the training scores (g,)."""
         out = np.empty(self.count)
         for which, metric, _, move in self._groups(t):
             move = -move if inner else move
@@ -102,7 +92,7 @@ class NormReach:
         return np.maximum(out, 0.0) if score.absolute else out
 
     def tau(self, t):
-        """Bounds on the movement of every training row's prediction (m, n)."""
+        """Bounds on the movement of every training row's prediction (g, n)."""
         out = np.empty((self.count, len(self.base.problem.v)))
         for which, metric, _, move in self._groups(t):
             out[which] = move[:, None] * metric.rows
@@ -126,8 +116,8 @@ class NormReach:
 class PaperReach(NormReach):
     """The paper's replace-one constant, with the norm of the new row: tau_i = 2 rho a_i a_N."""
 
-    def __init__(self, base, rows):
-        super().__init__(base, rows)
+    def __init__(self, base, new):
+        super().__init__(base, new)
         if math.isinf(base.problem.loss.lipschitz):
             raise AssumptionError(
                 f"bound='paper' assumes a Lipschitz loss; {base.problem.loss.describe()} is not: use "
@@ -142,31 +132,15 @@ class PaperReach(NormReach):
 class CurvatureReach(NormReach):
     """As `NormReach`, with the loss's own curvature on the smallest region that holds the move.
 
-    Each new row's norm is taken once, in the base Hessian, and rounded up to a fine fixed grid; a
-    metric's `inflation` turns it into an upper bound on its own norm. So everything depends on the new
-    row through one grid point, and a million rows cost what their grid points cost, and a look-up.
+    The norms of new rows are those of a reference Hessian; a metric's `inflation` and that of the
+    reference turn them into upper bounds on its own.
     """
 
     widest = math.inf
 
-    def __init__(self, base, rows):
-        super().__init__(base, rows)
-        norms = np.maximum(base.metric(0.0).root.norms(rows), 1e-300)
-        finite = np.isfinite(norms)
-        point = np.ceil(_GRID * np.log(np.where(finite, norms, 1.0))).astype(int)
-        lowest = int(point.min(initial=0))
-        point = np.where(finite, point - lowest, int(point.max(initial=0)) - lowest + 1)
-        used = np.flatnonzero(np.bincount(point))
-        place = np.zeros(int(point.max(initial=0)) + 1, dtype=np.intp)
-        place[used] = np.arange(len(used))
-        self._place = place[point]
-        self._norms = np.exp((used + lowest) / _GRID)
-        if not finite.all():
-            self._norms[-1] = np.inf
-        self.count = len(used)
-
-    def expand(self, values):
-        return values[self._place]
+    @cached_property
+    def _norms(self):
+        return _move(self.base.base_root.inflation(self.new.root), self.new.grid)
 
     @cached_property
     def _widest_norms(self):
@@ -182,12 +156,6 @@ class CurvatureReach(NormReach):
             if len(which):
                 norms = _move(metric.inflation, self._norms[which])
                 yield which, metric, norms, _move(t[which], norms, metric.start)
-
-    def unheld(self, t):
-        if np.all(self.base.problem.ridge > 0):
-            regions, level = self._regions(_move(t, self._norms))
-            return np.flatnonzero(self.expand(level == len(regions)))
-        return super().unheld(t)
 
     def _regions(self, pull):
         """Metrics of growing regions, and the index of the first that holds each pull ``t |x_N|``.
@@ -222,7 +190,7 @@ class BallReach(NormReach):
     def _span(self, which, t, direction):
         """Lowest and highest movement of every training row, for the new rows ``which``."""
         metric = self.base.metric(None)
-        towards = (self._rows[which] @ metric.root.W.T) @ (self.base.problem.X @ metric.root.W.T).T
+        towards = (self.new.rows[which] @ metric.root.W.T) @ (self.base.problem.X @ metric.root.W.T).T
         size = np.outer(self._widest_norms[which], metric.rows)
         t = t[which, None]
         far, near = t * (towards + size) / 2.0, t * np.minimum(towards - size, 0.0) / 2.0
