@@ -9,7 +9,7 @@ import numpy as np
 
 from .response import ceil_rank
 
-__all__ = ["conformal_rank", "p_values", "kth_smallest", "kth_of_lines"]
+__all__ = ["conformal_rank", "p_values", "kth_smallest", "kth_of_lines", "window_lines"]
 
 _DIRECT = 65536  # sums to sort directly rather than to narrow down first
 
@@ -86,6 +86,20 @@ def kth_of_lines(offset, slope, k, r):
     return out
 
 
+def window_lines(offset, slope, k, low, high):
+    """The lines that can be the k-th smallest for some r in ``[low, high]``, and the rank among them.
+
+    Returns
+    -------
+    offset, slope : arrays
+    k : int
+    """
+    first, last = offset + low * slope, offset + high * slope
+    below, above = last < kth_smallest(first, k), first > kth_smallest(last, k)
+    window = ~(below | above)
+    return offset[window], slope[window], k - int(np.count_nonzero(below))
+
+
 def _narrow(offset, slope, k, r, out):
     """Fill ``out`` for ascending ``r``; see `kth_of_lines`."""
     if len(r) == 0:
@@ -99,14 +113,10 @@ def _narrow(offset, slope, k, r, out):
         if len(offset) <= _DIRECT // 16:
             out[:] = kth_smallest(offset + r[:, None] * slope, k)
         return
-    first, last = offset + r[0] * slope, offset + r[-1] * slope
-    low, high = kth_smallest(first, k), kth_smallest(last, k)
-    if low == high:
-        out[:] = low
+    if r[0] == r[-1]:
+        out[:] = kth_smallest(offset + r[0] * slope, k)
         return
-    below, above = last < low, first > high
-    window = ~(below | above)
-    offset, slope, k = offset[window], slope[window], k - int(np.count_nonzero(below))
+    offset, slope, k = window_lines(offset, slope, k, r[0], r[-1])
     half = len(r) // 2
     _narrow(offset, slope, k, r[:half], out[:half])
     _narrow(offset, slope, k, r[half:], out[half:])

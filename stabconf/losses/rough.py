@@ -38,6 +38,9 @@ class _PiecewiseLinear(Loss):
     def inverse_derivative(self, u):
         return np.zeros(np.shape(u))
 
+    def fenchel_gap(self, r, u):
+        return self.value(r) - u * r  # the conjugate is 0 on the slope range
+
     def min_curvature(self, low, high):
         return np.zeros(np.shape(low))
 

@@ -22,7 +22,7 @@ __all__ = ["newton"]
 
 _CHUNK = 8192  # rows per block of a Gram matrix: bounds the extra memory, fits the cache
 _SAMPLE = 1.5  # rows of the first, coarse fit, and of the working set, per root of n p
-_APPROACH = (0.1, 0.02)  # envelope widths of the steps on all rows before a working set is chosen
+_APPROACH = ((0.1, 2), (0.02, 2))  # widths and numbers of steps on all rows before a working set
 _FINISH = 1e-3  # width from which on an exact finish is tried
 _SHRINK = 0.1  # factor between two envelope widths
 _WIDEST, _ROUGH, _WARM, _NARROWEST = (
@@ -82,9 +82,9 @@ def _working_set(problem, theta, size, max_iter):
     scale = _typical(r)
     nit = 0
     stage = _stage(problem, theta, 0.0)
-    for width in _APPROACH:
+    for width, most in _APPROACH:
         stage = replace(stage, eps=width * scale, theta=theta)
-        theta, r, guess, _, steps = _minimise(problem, stage, theta, r, 1e-3 * width, 2)
+        theta, r, guess, _, steps = _minimise(problem, stage, theta, r, 1e-3 * width, most)
         nit += steps
     near = np.zeros(len(v), dtype=bool)
     while True:

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from ..errors import AssumptionError
-from ..scores import kth_of_lines, kth_smallest
+from ..scores import kth_of_lines, kth_smallest, window_lines
 
 __all__ = ["BallReach", "CurvatureReach", "NormReach", "PaperReach", "Score"]
 
@@ -52,6 +52,7 @@ class NormReach:
         self.base, self.new = base, new
         self.count = len(new.grid)
         self._groups_at = (None, None)
+        self._windows = {}
 
     @property
     def _widest_norms(self):
@@ -88,8 +89,22 @@ class NormReach:
         out = np.empty(self.count)
         for which, metric, _, move in self._groups(t):
             move = -move if inner else move
-            out[which] = kth_of_lines(score.values, metric.rows, k, move)
+            out[which] = kth_of_lines(*self._lines(score, k, metric, move), move)
         return np.maximum(out, 0.0) if score.absolute else out
+
+    def _lines(self, score, k, metric, move):
+        """Lines of the training scores that matter for these moves, remembered for smaller ones.
+
+        The tilt is followed down, so later moves in a metric lie between its start and the first ones.
+        """
+        low, high = (float(f(move, initial=metric.start)) for f in (np.min, np.max))
+        if k > len(score.values) or not (np.isfinite(low) and np.isfinite(high)):
+            return score.values, metric.rows, k
+        known = self._windows.get(metric.kappa)
+        if known is None or known[0] is not score or low < known[1] or high > known[2]:
+            known = (score, low, high, window_lines(score.values, metric.rows, k, low, high))
+            self._windows[metric.kappa] = known
+        return known[3]
 
     def tau(self, t):
         """Bounds on the movement of every training row's prediction (g, n)."""
