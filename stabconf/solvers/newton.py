@@ -178,12 +178,13 @@ def _multipliers_method(problem, theta, max_iter, *, scale=None, u=None, narrowe
         theta, r, u, u1, steps = _minimise(problem, stage, theta, r, target, max_iter - nit)
         nit += steps
         candidates = [(theta, u, u1)]
-        if not one_stage and stage.eps <= _FINISH * size:
+        narrow = one_stage or stage.eps <= _FINISH * size
+        if narrow and not one_stage:
             candidates.append(finish(problem, theta, u, u1))
-        stalled += 1
+        stalled += narrow
         for candidate in reversed(candidates):
-            merit = _merit(problem, stage.norms, stage.floor, *candidate)
-            if merit < best[0]:
+            merit = _merit(problem, stage.norms, stage.floor, *candidate) if narrow else math.inf
+            if merit <= best[0]:
                 stalled = 0 if merit < 0.5 * best[0] else stalled
                 best = (merit, *candidate)
             if merit <= 1e-15:
@@ -336,7 +337,7 @@ def _gram(X, w):
     """``X' diag(w) X``, skipping rows of weight 0, in blocks."""
     p = X.shape[1]
     total = np.zeros((p, p))
-    rows = np.flatnonzero(w)
+    rows = (w != 0).nonzero()[0]  # several times faster than on floats
     sparse = len(rows) < 0.7 * len(w)
     count = len(rows) if sparse else len(w)
     for first in range(0, count, _CHUNK):
