@@ -11,7 +11,7 @@ from .response import ceil_rank
 
 __all__ = ["conformal_rank", "p_values", "kth_smallest", "kth_of_lines", "window_lines"]
 
-_DIRECT = 65536  # sums to sort directly rather than to narrow down first
+_DIRECT = 16384  # sums to sort directly rather than to narrow down first
 
 
 def conformal_rank(alpha, n):
@@ -107,11 +107,8 @@ def _narrow(offset, slope, k, r, out):
     if len(offset) == 1:
         out[:] = offset[0] + r * slope[0]
         return
-    if len(r) <= 2 or len(r) * len(offset) <= _DIRECT // 16:
-        for j, at in enumerate(r) if len(offset) > _DIRECT // 16 else ():
-            out[j] = kth_smallest(offset + at * slope, k)
-        if len(offset) <= _DIRECT // 16:
-            out[:] = kth_smallest(offset + r[:, None] * slope, k)
+    if len(r) * len(offset) <= _DIRECT:
+        out[:] = kth_smallest(offset + r[:, None] * slope, k)
         return
     if r[0] == r[-1]:
         out[:] = kth_smallest(offset + r[0] * slope, k)

@@ -18,6 +18,7 @@ __all__ = ["stable"]
 _ROUNDS, _ROUNDS_FROM_AFAR = 2, 60
 _DOUBLINGS = 60
 _HALVINGS = 24
+_BLOCK = 32_768
 
 
 def stable(fits, rows, alpha, *, side="two-sided", bound, inner=False):
@@ -75,8 +76,28 @@ def stable(fits, rows, alpha, *, side="two-sided", bound, inner=False):
 def _hull_end(fits, new, k, side, bound, direction):
     """Outermost end of the union over zones on one side, the surcharge and the tau in it, each (m,).
 
-    Zones are visited from outside; a row is done at the first zone that its set reaches.
+    Many rows share a table of distances a zone, and go through it in blocks that fit the cache.
     """
+    tables = {}
+
+    def distances(j, rows, direction):
+        if not new.rounded:
+            return _distance(fits.fit(j), rows, k, side, bound, direction)
+        if (j, direction) not in tables:
+            tables[j, direction] = _distance(fits.fit(j), new, k, side, bound, direction)
+        return tables[j, direction]
+
+    size = _BLOCK if new.rounded else max(1, len(new))
+    parts = [
+        _block_end(fits, new.block(first, first + size), side, bound, direction, distances)
+        for first in range(0, len(new), size)
+    ]
+    return tuple(np.concatenate(part) for part in zip(*parts, strict=True)) if parts else (np.zeros(0),) * 3
+
+
+def _block_end(fits, new, side, bound, direction, distances):
+    """`_hull_end` of one block of rows: zones are visited from outside, and a row is done at the first
+    zone that its set reaches."""
     end, surcharge, tau = np.full(len(new), np.nan), np.zeros(len(new)), np.zeros(len(new))
     left = np.arange(len(new))
     order = range(len(fits.zones))
@@ -87,15 +108,16 @@ def _hull_end(fits, new, k, side, bound, direction):
             end[left] = outside
             break
         base = fits.fit(j)
-        entries = new if new.rounded else new_rows(base, new.rows[left], bound)
+        rows = new.rows if len(left) == len(new) else new.rows[left]
+        entries = new if new.rounded else new_rows(base, rows, bound)
         place = new.place[left] if new.rounded else entries.place
-        distance, shift, plain = _distance(base, entries, k, side, bound, direction)
-        prediction = _predictions(base, new.rows, left)
+        distance, shift, plain = distances(j, entries, direction)
+        prediction = zone.centre + zone.scale * (rows @ base.solution.x)
         far = prediction + direction * zone.scale * distance[place]
         reached = direction * (far - inside) >= 0
         beyond = reached & (direction * (prediction - outside) > 0)
         if side == "two-sided" and beyond.any():  # the set may lie wholly outside the zone
-            behind, _, _ = _distance(base, entries, k, side, bound, -direction)
+            behind, _, _ = distances(j, entries, -direction)
             back = prediction - direction * zone.scale * behind[place]
             reached &= direction * (back - outside) <= 0
         done, at = left[reached], place[reached]
@@ -106,16 +128,6 @@ def _hull_end(fits, new, k, side, bound, direction):
         if not len(left):
             break
     return end, surcharge, tau
-
-
-def _predictions(base, rows, which):
-    """Predictions at some rows; gathering many of them costs more than predicting all."""
-    zone, theta = base.zone, base.solution.x
-    if len(which) == len(rows):
-        fitted = rows @ theta
-    else:
-        fitted = (rows @ theta)[which] if 3 * len(which) > len(rows) else rows[which] @ theta
-    return zone.centre + zone.scale * fitted
 
 
 def _distance(base, new, k, side, bound, direction):

@@ -37,6 +37,15 @@ class NewRows:
     def __len__(self):
         return len(self.place)
 
+    def block(self, first, last):
+        """The rows from ``first`` to ``last``, with the same norms to look up."""
+        if first == 0 and last >= len(self):
+            return self
+        other = object.__new__(NewRows)
+        other.rows, other.place = self.rows[first:last], self.place[first:last]
+        other.root, other.grid, other.rounded = self.root, self.grid, self.rounded
+        return other
+
 
 def _round_up(norms):
     """Norms on the grid, each once and ascending, and the place of every norm among them."""
