@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 
+from .checks import is_number
 from .errors import InputError, InputTypeError, SampleSizeWarning, StabilityWarning
 
 __all__ = ["check_alpha", "warn_about"]
@@ -16,8 +17,7 @@ def check_alpha(alpha):
     if not values:
         raise InputError("alpha=[] is empty: give a number such as 0.05, or several")
     for value in values:
-        number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-        if not number:
+        if not is_number(value):
             raise InputTypeError(f"alpha={value!r} is a {type(value).__name__}: give a number such as 0.05")
         if not 0 < value < 1:
             raise InputError(f"alpha={value!r} is not allowed: give a miscoverage between 0 and 1")
@@ -25,50 +25,41 @@ def check_alpha(alpha):
 
 
 def warn_about(made, model, zones):
-    """At most one warning of each kind about a call's intervals."""
+    """Warn, once and of the gravest thing alone, about a call's intervals."""
     n = made[0].n
     short = [intervals.alpha for intervals in made if intervals.k > n]
+    open_rows = max(intervals.open_rows for intervals in made)
+    share = max(intervals.stability_share for intervals in made)
+    where = f"loss {model.loss.describe()}, penalty {model.penalty.describe()} and n = {n}"
     if short:
         needed = int(np.ceil(1.0 / min(short) - 1e-9)) - 1
-        warnings.warn(
+        _warn(
             f"{n} rows are too few for alpha={min(short):g}, so the intervals are infinite: use at least "
             f"{needed} rows, or alpha of at least {1.0 / (n + 1):.3g}",
             SampleSizeWarning,
-            stacklevel=4,
         )
-        return
-    if any(zone.keep and np.isinf(zone.upper - zone.lower) for zone in zones):
-        warnings.warn(
+    elif open_rows and any(zone.keep and np.isinf(zone.upper - zone.lower) for zone in zones):
+        _warn(
             f"{n} rows are too few for the location (level {model.loss.level:g}) and scale of the "
             "response to be free of the new one, so one end is infinite: use more rows, or a level "
             "nearer to the median",
             SampleSizeWarning,
-            stacklevel=4,
         )
-        return
-    endless = [m for m in made if m.side == "two-sided" and np.any(np.isinf(m.width))]
-    if endless:
-        fix = (
-            "use a loss whose slope is bounded, such as 'huber'"
-            if not model.loss.concave_slope
-            else "raise penalty, add rows, or use a robust loss such as 'huber'"
-        )
-        warnings.warn(
-            f"{int(np.isinf(endless[0].width).sum())} intervals are infinite: with loss "
-            f"{model.loss.describe()} and penalty {model.penalty.describe()} a far response can pull the "
-            f"fit along at n = {n}; {fix}",
+    elif open_rows:
+        fix = "raise penalty, add rows, or use a robust loss such as 'huber'"
+        if not model.loss.concave_slope:
+            fix = "use a loss whose slope is bounded, such as 'huber', or side='lower'"
+        _warn(
+            f"{open_rows} intervals are infinite, for with {where} a far response can pull the fit "
+            f"along: {fix}",
             StabilityWarning,
-            stacklevel=4,
         )
-        return
-    share = max(intervals.stability_share for intervals in made)
-    if share > 0.5:
+    elif share > 0.5:
         fix = "raise penalty, add rows"
         if not model.loss.has_curvature:
             fix += ", or use a loss with curvature (loss='huber')"
-        warnings.warn(
-            f"stability makes up {share:.0%} of the mean width at penalty "
-            f"{model.penalty.describe()} and n = {n}: {fix}",
-            StabilityWarning,
-            stacklevel=4,
-        )
+        _warn(f"stability makes up {share:.0%} of the mean width with {where}: {fix}", StabilityWarning)
+
+
+def _warn(message, category):
+    warnings.warn(message, category, stacklevel=4)  # points at the user's call

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 
+from .checks import is_number
 from .design import build_design, caller_scope, standardizer
 from .errors import ConvergenceWarning, DataWarning, InputError, InputTypeError
 from .losses import as_loss
@@ -115,9 +116,7 @@ def _check_options(standardize, solver, tol, max_iter):
         raise InputTypeError(f"standardize={standardize!r} is not a flag: give True or False")
     if solver not in SOLVERS:
         raise InputError(f"solver={solver!r} is unknown: give one of {', '.join(SOLVERS)}")
-    number = isinstance(tol, numbers.Real) and not isinstance(tol, bool)
-    if not (number and math.isfinite(tol) and tol > 0):
+    if not (is_number(tol) and math.isfinite(tol) and tol > 0):
         raise InputError(f"tol={tol!r} is not allowed: give a positive number such as 1e-8")
-    whole = isinstance(max_iter, numbers.Integral) and not isinstance(max_iter, bool)
-    if not (whole and max_iter >= 1):
+    if not (is_number(max_iter) and isinstance(max_iter, numbers.Integral) and max_iter >= 1):
         raise InputError(f"max_iter={max_iter!r} is not allowed: give a whole number, 1 or larger")

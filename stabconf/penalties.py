@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from .checks import is_number
 from .errors import InputError, InputTypeError
 
 __all__ = ["Penalty", "Ridge", "ElasticNet", "NoPenalty", "PENALTIES", "as_penalty"]
@@ -149,6 +150,5 @@ def _check_l1_ratio(value):
 
 
 def _check_number(name, value, fix):
-    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not number:
+    if not is_number(value):
         raise InputTypeError(f"{name}={value!r} is a {type(value).__name__}: {fix}")

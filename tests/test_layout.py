@@ -19,10 +19,11 @@ NOTEBOOKS = sorted((ROOT / "vignettes").glob("*.ipynb"))
 ALLOWED = {
     "errors": (set(), set()),
     "_version": (set(), set()),
+    "checks": (set(), set()),
     "design": ({"errors"}, {"numpy", "pandas", "patsy"}),
     "response": (set(), {"numpy"}),
-    "losses": ({"errors"}, {"numpy", "scipy"}),
-    "penalties": ({"errors"}, {"numpy"}),
+    "losses": ({"checks", "errors"}, {"numpy", "scipy"}),
+    "penalties": ({"checks", "errors"}, {"numpy"}),
     "solvers": ({"errors", "losses", "penalties"}, {"numpy", "scipy"}),
     "scores": ({"response"}, {"numpy"}),
     "stability": (
@@ -30,7 +31,7 @@ ALLOWED = {
         {"numpy", "scipy"},
     ),
     "conformal": ({"errors", "response", "scores", "solvers", "stability"}, {"numpy"}),
-    "advice": ({"errors"}, {"numpy"}),
+    "advice": ({"checks", "errors"}, {"numpy"}),
     "summary": (set(), {"numpy", "statsmodels"}),
     "report": (set(), set()),
     "results": (
@@ -48,7 +49,7 @@ ALLOWED = {
         {"numpy", "pandas"},
     ),
     "model": (
-        {"design", "errors", "losses", "penalties", "response", "results", "solvers"},
+        {"checks", "design", "errors", "losses", "penalties", "response", "results", "solvers"},
         {"numpy"},
     ),
     "cli": ({"errors", "model", "report"}, {"pandas", "statsmodels"}),

@@ -52,6 +52,16 @@ class Intervals:
         return self.upper - self.lower
 
     @property
+    def open_rows(self):
+        """Number of rows with an infinite end on a side that was asked for."""
+        is_open = np.zeros(len(self.lower), dtype=bool)
+        if self.side != "upper":
+            is_open |= np.isinf(self.lower)
+        if self.side != "lower":
+            is_open |= np.isinf(self.upper)
+        return int(np.sum(is_open))
+
+    @property
     def largest_tau(self):
         """Largest `tau` over the rows."""
         return float(np.max(self.tau, initial=0.0))

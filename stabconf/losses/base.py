@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..checks import is_number
 from ..errors import InputError
 
 __all__ = ["Loss"]
@@ -109,10 +110,6 @@ def largest_size(low, high):
     return np.maximum(np.abs(low), np.abs(high))
 
 
-def is_real(value):
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-
-
 def require_positive(name, value):
-    ok = is_real(value) and math.isfinite(value) and value > 0
+    ok = is_number(value) and math.isfinite(value) and value > 0
     require(ok, name, value, "give a positive finite number")

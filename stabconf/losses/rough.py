@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 from scipy import special
 
-from .base import Loss, is_real, largest_size, require, require_positive
+from ..checks import is_number
+from .base import Loss, largest_size, require, require_positive
 
 __all__ = ["LAD", "Linex", "Power", "Quantile"]
 
@@ -87,7 +88,7 @@ class Quantile(_PiecewiseLinear):
     name: ClassVar[str] = "quantile"
 
     def __post_init__(self):
-        require(is_real(self.q) and 0 < self.q < 1, "q", self.q, "give a level between 0 and 1")
+        require(is_number(self.q) and 0 < self.q < 1, "q", self.q, "give a level between 0 and 1")
 
     @property
     def level(self):
@@ -161,7 +162,7 @@ class Power(Loss):
     concave_slope: ClassVar[bool] = True
 
     def __post_init__(self):
-        require(is_real(self.q) and 1 < self.q <= 2, "q", self.q, "give an exponent in (1, 2]")
+        require(is_number(self.q) and 1 < self.q <= 2, "q", self.q, "give an exponent in (1, 2]")
 
     @property
     def needs_prox(self):

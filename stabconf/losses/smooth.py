@@ -42,7 +42,25 @@ class Squared(Loss):
 
 
 @dataclass(frozen=True)
-class Huber(Loss):
+class _Thresholded(Loss):
+    """Squared near 0 and linear beyond about ``d``: Lipschitz with d; nu = 1."""
+
+    d: float = 1.345
+
+    def __post_init__(self):
+        require_positive("d", self.d)
+
+    @property
+    def slopes(self):
+        return (self.d, self.d)
+
+    @property
+    def smoothness(self):
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Huber(_Thresholded):
     """r^2 / 2 up to \\|r\\| = d, then d \\|r\\| - d^2 / 2. Lipschitz with d; nu = 1.
 
     Parameters
@@ -56,19 +74,7 @@ class Huber(Loss):
     array([0.125, 2.5  ])
     """
 
-    d: float = 1.345
     name: ClassVar[str] = "huber"
-
-    def __post_init__(self):
-        require_positive("d", self.d)
-
-    @property
-    def slopes(self):
-        return (self.d, self.d)
-
-    @property
-    def smoothness(self):
-        return 1.0
 
     def value(self, r):
         size = np.abs(r)
@@ -85,8 +91,12 @@ class Huber(Loss):
 
 
 @dataclass(frozen=True)
-class PseudoHuber(Loss):
+class PseudoHuber(_Thresholded):
     """d^2 (sqrt(1 + (r/d)^2) - 1): a smooth Huber loss. Lipschitz with d; nu = 1.
+
+    Parameters
+    ----------
+    d : float, default 1.345
 
     Examples
     --------
@@ -94,19 +104,7 @@ class PseudoHuber(Loss):
     np.float64(0.7071)
     """
 
-    d: float = 1.345
     name: ClassVar[str] = "pseudo_huber"
-
-    def __post_init__(self):
-        require_positive("d", self.d)
-
-    @property
-    def slopes(self):
-        return (self.d, self.d)
-
-    @property
-    def smoothness(self):
-        return 1.0
 
     def value(self, r):
         # r^2 / (1 + sqrt(...)) is the same number without cancellation near 0.
