@@ -1,6 +1,6 @@
 """Reports: the summary and a table of intervals as one Markdown file."""
 
-from pathlib import Path
+from .files import write_whole
 
 __all__ = ["write_report"]
 
@@ -36,11 +36,7 @@ def write_report(results, path, new, alpha=0.05):
             "",
         ]
     )
-    target = Path(path)
-    part = target.with_name(target.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(target)
-    return target
+    return write_whole(path, text.encode("utf-8"))
 
 
 def _markdown_table(frame):

@@ -6,7 +6,6 @@ Methods here orchestrate: they put labels on what the array modules compute, che
 import pickle
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,13 +14,15 @@ from .advice import check_alpha, warn_about
 from .conformal import METHODS, ZoneFits, choose_method
 from .design import Design, Standardizer
 from .errors import AssumptionError, InputError, InputTypeError
+from .files import write_whole
 from .losses import Loss
 from .penalties import Penalty
+from .prediction import Prediction
 from .solvers import Solution
 from .stability import default_bound, new_rows, reach
 from .summary import summarise
 
-__all__ = ["ModelSpec", "Prediction", "Results", "load"]
+__all__ = ["ModelSpec", "Results", "load"]
 
 _SIDES = ("two-sided", "upper", "lower")
 
@@ -125,6 +126,16 @@ class Results:
         Series
             On the index of ``exog``; NaN where a row has a missing value. Of the transformed response
             where the formula transforms it (the Series' name says so).
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber", penalty=0.01)
+        >>> res.predict({"income": [500.0, None]}).round(1)
+        0    377.8
+        1      NaN
+        Name: foodexp, dtype: float64
         """
         rows, index = self._new_rows(exog)
         return pd.Series(self._predictions(rows), index=index, name=self._design.response)
@@ -189,6 +200,15 @@ class Results:
         -------
         Prediction
             With ``predicted_mean``, ``conf_int(alpha)`` and ``summary_frame(alpha)``.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber", penalty=0.01)
+        >>> res.get_prediction({"income": [500.0]}).summary_frame(alpha=0.1).round(1)
+            mean  obs_ci_lower  obs_ci_upper
+        0  377.8         222.3         533.2
         """
         return Prediction(self, exog, {"method": method, "side": side, **options})
 
@@ -209,6 +229,15 @@ class Results:
         DataFrame
             A row per new row, a column per training row and one, ``"new"``, for the new row itself;
             in units of the response.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber", penalty=0.01)
+        >>> tau = res.tau({"income": [500.0]})
+        >>> tau.shape, round(float(tau["new"].iloc[0]), 1)
+        ((1, 236), 3.0)
         """
         rows, index = self._new_rows(exog)
         bound = bound or default_bound(self.model.loss)
@@ -232,6 +261,19 @@ class Results:
         -------
         statsmodels.iolib.summary.Summary
             Text, ``as_html()``, ``as_latex()``, ``as_csv()``.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber", penalty=0.01)
+        >>> print(res.summary(alpha=0.1).tables[1])
+        ==================================
+                         coef standardized
+        ----------------------------------
+        Intercept       120.3       0.1866
+        income          0.515        1.138
+        ==================================
         """
         (alpha,), _ = check_alpha([alpha] if np.isscalar(alpha) else alpha)
         try:
@@ -247,8 +289,15 @@ class Results:
 
         Examples
         --------
-        >>> res.save("engel.pickle")  # doctest: +SKIP
-        >>> stabconf.load("engel.pickle").params  # doctest: +SKIP
+        >>> import os, tempfile
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber", penalty=0.01)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "engel.pickle")
+        ...     res.save(path)
+        ...     stabconf.load(path).params.equals(res.params)
+        True
         """
         try:
             content = pickle.dumps(self)
@@ -257,10 +306,7 @@ class Results:
                 f"the results cannot be pickled ({error}): a function that the formula takes from the "
                 "calling scope must be importable from a module"
             ) from error
-        target = Path(path)
-        part = target.with_name(target.name + ".part")
-        part.write_bytes(content)
-        part.replace(target)
+        write_whole(path, content)
 
     def __getstate__(self):
         caches = ("_X", "_zones")
@@ -354,40 +400,6 @@ class Results:
             "guarantee": intervals.guarantee,
             "stability_share": intervals.stability_share,
         }
-        return frame
-
-
-class Prediction:
-    """Predictions at some rows, with intervals on request; made by `Results.get_prediction`."""
-
-    def __init__(self, results, exog, options):
-        self._results, self._exog, self._options = results, exog, options
-
-    @property
-    def predicted_mean(self):
-        """Predictions (Series)."""
-        return self._results.predict(self._exog)
-
-    def conf_int(self, alpha=0.05):
-        """Conformal intervals for new responses (DataFrame)."""
-        return self._results.conf_int_conformal(self._exog, alpha=alpha, **self._options)
-
-    def summary_frame(self, alpha=0.05):
-        """Prediction and interval side by side.
-
-        Returns
-        -------
-        DataFrame
-            ``mean``, ``obs_ci_lower``, ``obs_ci_upper`` (and the inner ends where asked for); rows with
-            missing values are kept, as NaN.
-        """
-        if not np.isscalar(alpha):
-            raise InputTypeError(f"alpha={alpha!r}: summary_frame takes one number; loop, or use conf_int")
-        ends = self.conf_int(alpha).add_prefix("obs_ci_")
-        attrs = ends.attrs
-        frame = pd.concat([self.predicted_mean.rename("mean"), ends], axis=1)
-        frame.columns.name = ends.columns.name
-        frame.attrs = attrs
         return frame
 
 

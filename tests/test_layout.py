@@ -20,6 +20,7 @@ ALLOWED = {
     "errors": (set(), set()),
     "_version": (set(), set()),
     "checks": (set(), set()),
+    "files": (set(), set()),
     "design": ({"errors"}, {"numpy", "pandas", "patsy"}),
     "response": (set(), {"numpy"}),
     "losses": ({"checks", "errors"}, {"numpy", "scipy"}),
@@ -33,7 +34,8 @@ ALLOWED = {
     "conformal": ({"errors", "response", "scores", "solvers", "stability"}, {"numpy"}),
     "advice": ({"checks", "errors"}, {"numpy"}),
     "summary": (set(), {"numpy", "statsmodels"}),
-    "report": (set(), set()),
+    "report": ({"files"}, set()),
+    "prediction": ({"errors"}, {"numpy", "pandas"}),
     "results": (
         {
             "advice",

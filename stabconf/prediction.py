@@ -1,0 +1,42 @@
+"""Predictions and intervals side by side, as statsmodels' ``get_prediction`` gives them."""
+
+import numpy as np
+import pandas as pd
+
+from .errors import InputTypeError
+
+__all__ = ["Prediction"]
+
+
+class Prediction:
+    """Predictions at some rows, with intervals on request; made by `Results.get_prediction`."""
+
+    def __init__(self, results, exog, options):
+        self._results, self._exog, self._options = results, exog, options
+
+    @property
+    def predicted_mean(self):
+        """Predictions (Series)."""
+        return self._results.predict(self._exog)
+
+    def conf_int(self, alpha=0.05):
+        """Conformal intervals for new responses (DataFrame)."""
+        return self._results.conf_int_conformal(self._exog, alpha=alpha, **self._options)
+
+    def summary_frame(self, alpha=0.05):
+        """Prediction and interval side by side.
+
+        Returns
+        -------
+        DataFrame
+            ``mean``, ``obs_ci_lower``, ``obs_ci_upper`` (and the inner ends where asked for); rows with
+            missing values are kept, as NaN.
+        """
+        if not np.isscalar(alpha):
+            raise InputTypeError(f"alpha={alpha!r}: summary_frame takes one number; loop, or use conf_int")
+        ends = self.conf_int(alpha).add_prefix("obs_ci_")
+        attrs = ends.attrs
+        frame = pd.concat([self.predicted_mean.rename("mean"), ends], axis=1)
+        frame.columns.name = ends.columns.name
+        frame.attrs = attrs
+        return frame
