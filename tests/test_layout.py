@@ -37,17 +37,8 @@ ALLOWED = {
     "report": ({"files"}, set()),
     "prediction": ({"errors"}, {"numpy", "pandas"}),
     "results": (
-        {
-            "advice",
-            "conformal",
-            "design",
-            "errors",
-            "losses",
-            "penalties",
-            "solvers",
-            "stability",
-            "summary",
-        },
+        {"advice", "conformal", "design", "errors", "files", "losses", "penalties", "prediction"}
+        | {"solvers", "stability", "summary"},
         {"numpy", "pandas"},
     ),
     "model": (

@@ -166,6 +166,22 @@ def test_extreme_outliers_do_not_break_exponential_losses():
         assert np.abs(gradient).max() <= 1e-5 * np.abs(slope).max()
 
 
+@pytest.mark.parametrize("size", [1e2, 1e3, 1e4])
+@pytest.mark.parametrize("penalty", [0.001, 0.1, 10.0])
+def test_linex_on_raw_responses_converges_or_says_that_it_did_not(size, penalty):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.ones(30), rng.standard_normal((30, 2)) * [10.0, 0.1]])
+    v = (X[:, 1] + rng.standard_t(2, 30)) * size
+    solution = minimise(Problem(X, v, Linex(0.4), np.full(3, 30 * penalty), np.zeros(3)))
+    assert np.isfinite(solution.fun) == solution.success
+    if solution.success:
+        slope = Linex(0.4).derivative(solution.r)
+        gradient = 30 * penalty * solution.x - X.T @ slope
+        assert np.abs(gradient).max() <= 1e-6 * np.abs(X.T @ np.abs(slope)).max()
+    else:
+        assert solution.radius == np.inf
+
+
 def test_an_unknown_solver_is_named():
     with pytest.raises(InputError, match=r"solver='sgd'.*newton"):
         minimise(Problem(np.ones((2, 1)), np.ones(2), LAD(), np.ones(1), np.zeros(1)), solver="sgd")

@@ -172,6 +172,8 @@ def _multipliers_method(problem, theta, max_iter, *, scale=None, u=None, narrowe
     stage = _stage(problem, theta, (_WARM if scale else _WIDEST) * size, u)
     one_stage = not (loss.needs_prox or stage.has_l1 or stage.damp.any())
     finish = _active_set if loss.piecewise_linear else _polish
+    # Steep slopes (linex) need envelopes that are narrow against the slope, not only the residual.
+    thinnest = narrowest * size * (1.0 if loss.piecewise_linear else 1e-6)
     best, nit, stalled = (math.inf, theta, stage.u, stage.u1), 0, 0
     while nit < max_iter:
         target = 1e-14 if one_stage else min(1e-4, (stage.eps / size) ** 2)
@@ -181,7 +183,7 @@ def _multipliers_method(problem, theta, max_iter, *, scale=None, u=None, narrowe
         narrow = one_stage or stage.eps <= _FINISH * size
         if narrow and not one_stage:
             candidates.append(finish(problem, theta, u, u1))
-        stalled += narrow
+        stalled += narrow and math.isfinite(best[0])
         for candidate in reversed(candidates):
             merit = _merit(problem, stage.norms, stage.floor, *candidate) if narrow else math.inf
             if merit <= best[0]:
@@ -192,7 +194,7 @@ def _multipliers_method(problem, theta, max_iter, *, scale=None, u=None, narrowe
         rough = narrowest > _NARROWEST and stage.eps <= narrowest * size
         if one_stage or rough or best[0] <= 1e-15 or stalled == 3:
             break
-        stage = replace(stage, eps=max(stage.eps * _SHRINK, narrowest * size), theta=theta, u=u, u1=u1)
+        stage = replace(stage, eps=max(stage.eps * _SHRINK, thinnest), theta=theta, u=u, u1=u1)
     return *best[1:], nit
 
 
@@ -236,6 +238,8 @@ def _polish(problem, theta, u, u1):
     for _ in range(4):
         r = problem.v - problem.X @ theta
         u = problem.loss.derivative(r)
+        if not np.all(np.abs(u) < 1e100):  # exponential slopes far from the minimiser
+            break
         gradient = problem.ridge * theta - problem.X.T @ u + problem.tilt
         u1 = np.where(free, signs, np.clip(-gradient, -problem.lasso, problem.lasso))
         error = float(np.max(np.abs(gradient + u1), initial=0.0))
@@ -254,10 +258,13 @@ def _polish(problem, theta, u, u1):
 def _merit(problem, norms, floor, theta, u, u1):
     """Relative size of what a certificate would be: stationarity residual plus Fenchel-Young gaps."""
     r = problem.v - problem.X @ theta
+    total = np.sum(problem.loss.value(r))
+    if not total < 1e200:  # a wide envelope tolerates residuals that the loss itself does not
+        return math.inf
     e = problem.ridge * theta - problem.X.T @ u + u1 + problem.tilt
     slack = np.sum(problem.loss.fenchel_gap(r, u)) + problem.lasso @ np.abs(theta) - u1 @ theta
     size = _gradient_size(problem, norms, floor, problem.ridge * theta, u, u1)
-    return np.max(np.abs(e) / size, initial=0.0) + max(slack, 0.0) / max(1.0, np.sum(problem.loss.value(r)))
+    return np.max(np.abs(e) / size, initial=0.0) + max(slack, 0.0) / max(1.0, total)
 
 
 def _minimise(problem, stage, theta, r, target, max_iter):

@@ -117,10 +117,12 @@ def certify(problem, theta, multipliers, l1_multipliers, *, tol, nit):
         + problem.lasso @ np.abs(theta)
         - l1_multipliers @ theta
     )
-    slack = max(slack, 0.0)
-    gap = _half_square(e, problem.ridge) + slack
     fun = problem.value(theta, r)
-    if np.all(problem.ridge > 0):
+    slack = max(slack, 0.0) if math.isfinite(fun) else math.inf  # overflow certifies nothing
+    gap = _half_square(e, problem.ridge) + slack
+    if not math.isfinite(fun):
+        success = False
+    elif np.all(problem.ridge > 0):
         success = gap <= tol * max(1.0, abs(fun))
     else:
         first = np.minimum(np.abs(problem.loss.derivative(problem.v)), np.abs(problem.v) + 1.0)
