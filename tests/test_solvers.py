@@ -166,6 +166,19 @@ def test_extreme_outliers_do_not_break_exponential_losses():
         assert np.abs(gradient).max() <= 1e-5 * np.abs(slope).max()
 
 
+def test_mostly_zero_responses_with_an_outlier_converge():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.ones(53), rng.standard_normal((53, 63))])
+    v = np.where(rng.random(53) < 0.6, 0.0, 1.349)
+    v[7] = -1024.0
+    for loss in (LAD(), Quantile(0.06), Power(1.2), Huber()):
+        ridge = np.full(64, 4.5)
+        solution = minimise(Problem(X, v, loss, ridge, np.zeros(64)))
+        theta = conic_minimiser(X, v, loss, ridge, np.zeros(64))
+        best = objective(X, v, loss, ridge, np.zeros(64), theta)
+        assert solution.success and solution.fun <= best * (1 + 1e-9)
+
+
 @pytest.mark.parametrize("size", [1e2, 1e3, 1e4])
 @pytest.mark.parametrize("penalty", [0.001, 0.1, 10.0])
 def test_linex_on_raw_responses_converges_or_says_that_it_did_not(size, penalty):

@@ -366,6 +366,7 @@ def _solve(hessian, gradient):
 
 
 def _typical(r):
-    """A typical size of the residuals (of a thousand of them), never 0 nor that of rounding errors."""
+    """A typical size of the residuals (of a thousand of them) that are not 0 but for rounding errors."""
     size = np.abs(r[:: max(1, len(r) // 1000)])
-    return max(float(np.median(size)), 1e-6 * float(np.max(np.abs(r), initial=0.0))) or 1.0
+    size = size[size > 1e-9 * np.max(size, initial=0.0)]
+    return float(np.median(size)) if len(size) else 1.0

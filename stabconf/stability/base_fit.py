@@ -172,7 +172,8 @@ class Metric:
         """The region holds tilts whose size times the base norm of the new row is below this."""
         if not (np.isfinite(self.start) and np.isfinite(self.inflation)):
             return -math.inf
-        return (self.kappa / self.stretch - self.start) / self.inflation
+        room = self.kappa / self.stretch if self.stretch > 0 else math.inf  # no row moves at all
+        return (room - self.start) / self.inflation
 
 
 def _make_metric(base, kappa):
