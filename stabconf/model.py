@@ -29,7 +29,7 @@ def fit(
     missing="drop",
     solver="auto",
     tol=1e-8,
-    max_iter=200,
+    max_iter=1000,
 ):
     """Fit a regularised robust regression whose results give conformal intervals.
 

@@ -10,7 +10,7 @@ __all__ = ["Problem", "Solution", "SOLVERS", "certify", "minimise"]
 SOLVERS = {"auto": newton, "newton": newton, "scipy": quasi_newton}
 
 
-def minimise(problem, start=None, *, solver="auto", tol=1e-8, max_iter=200):
+def minimise(problem, start=None, *, solver="auto", tol=1e-8, max_iter=1000):
     """Minimise a `Problem`.
 
     Parameters

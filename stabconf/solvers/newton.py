@@ -33,7 +33,7 @@ _WIDEST, _ROUGH, _WARM, _NARROWEST = (
 )  # widths, relative to the residuals
 
 
-def newton(problem, start=None, *, tol=1e-8, max_iter=200):
+def newton(problem, start=None, *, tol=1e-8, max_iter=1000):
     """Minimise ``problem`` from ``start``; see the module's docstring.
 
     Returns

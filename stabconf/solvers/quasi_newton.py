@@ -14,10 +14,10 @@ __all__ = ["quasi_newton"]
 _WIDTHS = (1e-1, 1e-2, 1e-3, 1e-4)  # relative to the spread of the responses
 
 
-def quasi_newton(problem, start=None, *, tol=1e-8, max_iter=200):
+def quasi_newton(problem, start=None, *, tol=1e-8, max_iter=1000):
     """Minimise ``problem`` with `scipy.optimize.minimize` (L-BFGS-B); returns a `Solution`.
 
-    ``max_iter`` bounds the iterations of each round in hundreds, for they are far cheaper than
+    ``max_iter`` bounds the iterations of each round in scores, for they are far cheaper than
     Newton's.
     """
     p = problem.X.shape[1]
