@@ -179,6 +179,18 @@ def test_mostly_zero_responses_with_an_outlier_converge():
         assert solution.success and solution.fun <= best * (1 + 1e-9)
 
 
+def test_absurd_outliers_with_an_l1_part_converge():
+    rng = np.random.default_rng(4)
+    X = np.column_stack([np.ones(68), rng.standard_normal((68, 99))])
+    lasso = np.where(np.arange(100) > 0, 1.0, 0.0)
+    for loss, outlier in ((Huber(1.1), -1e6), (LogCosh(), 1e5), (Linex(0.3), 865.0)):
+        v = rng.standard_normal(68)
+        v[5] = outlier
+        solution = minimise(Problem(X, v, loss, np.ones(100), lasso))
+        assert solution.success
+        assert solution.gap <= 1e-8 * max(1.0, solution.fun)
+
+
 @pytest.mark.parametrize("size", [1e2, 1e3, 1e4])
 @pytest.mark.parametrize("penalty", [0.001, 0.1, 10.0])
 def test_linex_on_raw_responses_converges_or_says_that_it_did_not(size, penalty):

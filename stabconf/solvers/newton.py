@@ -23,6 +23,7 @@ __all__ = ["newton"]
 _CHUNK = 8192  # rows per block of a Gram matrix: bounds the extra memory, fits the cache
 _SAMPLE = 1.5  # rows of the first, coarse fit, and of the working set, per root of n p
 _APPROACH = ((0.1, 2), (0.02, 2))  # widths and numbers of steps on all rows before a working set
+_PATIENCE = 25  # steps of a round after which each must go down
 _FINISH = 1e-3  # width from which on an exact finish is tried
 _SHRINK = 0.1  # factor between two envelope widths
 _WIDEST, _ROUGH, _WARM, _NARROWEST = (
@@ -146,7 +147,7 @@ def _stage(problem, theta, width, u=None):
     norms = np.sqrt(np.einsum("ij,ij->j", problem.X, problem.X))
     column = np.where(norms > 0, norms, 1.0) / math.sqrt(n)
     # Where a fit is nearly perfect its slopes vanish, but not their rounding errors.
-    floor = norms * np.linalg.norm(problem.v) * (loss.smoothness if loss.smoothness < math.inf else 0.0)
+    floor = norms * (0.0 if loss.needs_prox else np.linalg.norm(loss.derivative(problem.v)))
     return _Envelope(
         eps=width,
         l1_unit=1.0 / (column * np.where(lasso > 0, lasso, 1.0)),
@@ -284,7 +285,8 @@ def _minimise(problem, stage, theta, r, target, max_iter):
         previous = error
         hessian = _gram(problem.X, here.w)
         hessian.flat[:: len(theta) + 1] += problem.ridge + stage.damp + here.w1
-        found = _line_search(problem, stage, here, -_solve(hessian, gradient), gradient)
+        most = 0.5 if steps < _PATIENCE else 0.0
+        found = _line_search(problem, stage, here, -_solve(hessian, gradient), gradient, most)
         if found is None:
             break
         here = found
@@ -302,10 +304,12 @@ class _Point(NamedTuple):
     w1: np.ndarray
 
 
-def _line_search(problem, stage, here, step, gradient):
+def _line_search(problem, stage, here, step, gradient, most):
     """A point along ``step`` where the slope is at most half its size at ``here``; None if there is none.
 
     The function is convex and values are never compared, so the search works down to rounding errors.
+    A slope above 0 means a point beyond the minimum, quick where the function is nearly quadratic; up to
+    ``most`` of the size at ``here`` is accepted. With 0 every step goes down.
     """
     start = gradient @ step
     if not start < 0:
@@ -318,7 +322,7 @@ def _line_search(problem, stage, here, step, gradient):
         point = _Point(theta, r, *stage.rows(problem, r), *stage.l1(problem, theta))
         along = problem.ridge * theta + stage.damp * (theta - stage.theta) + problem.tilt + point.u1
         slope = step @ along - move @ point.u
-        if abs(slope) <= 0.5 * abs(start):
+        if 0.5 * start <= slope <= -most * start:
             return point
         if slope < 0:
             low, low_slope, best = length, slope, point

@@ -42,8 +42,8 @@ def quasi_newton(problem, start=None, *, tol=1e-8, max_iter=1000):
             jac=True,
             method="L-BFGS-B",
             options={
-                "maxiter": 100 * max_iter,
-                "maxfun": 200 * max_iter,
+                "maxiter": 20 * max_iter,
+                "maxfun": 40 * max_iter,
                 "ftol": 1e-16,
                 "gtol": 1e-10,
             },
