@@ -353,7 +353,7 @@ class Results:
             moves = reach(base, new_rows(base, row, bound), bound)
             slope = np.array([max(base.steepest(-1), base.steepest(1))])
             if z is not None:
-                size = np.abs(z - fits.predictions(j, row)) / scale + moves.before(np.zeros(1))
+                size = np.abs(z - base.predict(row)) / scale + moves.before(np.zeros(1))
                 slope = np.minimum(slope, np.maximum(base.slope(size, -1), base.slope(size, 1)))
             worst = np.maximum(worst, scale * np.append(moves.tau(slope)[0], moves.shift(slope)))
         return worst

@@ -112,7 +112,7 @@ def _block_end(fits, new, side, bound, direction, distances):
         entries = new if new.rounded else new_rows(base, rows, bound)
         place = new.place[left] if new.rounded else entries.place
         distance, shift, plain = distances(j, entries, direction)
-        prediction = zone.centre + zone.scale * (rows @ base.solution.x)
+        prediction = base.predict(rows)
         far = prediction + direction * zone.scale * distance[place]
         reached = direction * (far - inside) >= 0
         beyond = reached & (direction * (prediction - outside) > 0)
@@ -227,7 +227,7 @@ def _inner_hull(fits, new, k, side, bound, outer):
 def _inner_zone(base, rows, k, side, bound):
     """Ends of an interval whose every point is certainly in the set, if z is in this zone."""
     zone, ends = base.zone, {}
-    prediction = zone.centre + zone.scale * (rows @ base.solution.x)
+    prediction = base.predict(rows)
     new = new_rows(base, rows, bound)
     for direction in (-1, 1):
         if side in ("upper", "lower") and direction != (1 if side == "upper" else -1):

@@ -63,8 +63,3 @@ class ZoneFits:
     def at(self, z):
         """Index of a zone that holds the candidate ``z``."""
         return next(j for j, zone in enumerate(self.zones) if zone.lower <= z <= zone.upper)
-
-    def predictions(self, j, rows):
-        """Predictions of zone ``j``'s base fit, in units of the response."""
-        zone = self.zones[j]
-        return zone.centre + zone.scale * (rows @ self.fit(j).solution.x)

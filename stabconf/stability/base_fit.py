@@ -48,6 +48,10 @@ class BaseFit:
         low, high = self.zone.scales
         return low / self.zone.scale, high / self.zone.scale
 
+    def predict(self, rows):
+        """Predictions at rows (m, p), in units of the response."""
+        return self.zone.centre + self.zone.scale * (rows @ self.solution.x)
+
     def slope(self, r, direction):
         """Largest \\|t\\| of a new row with residual ``direction * r``, r >= 0, anywhere in the zone.
 
