@@ -7,6 +7,8 @@ passes) the largest such r. The outer set is the union over zones, each cut to i
 swaps the bounds.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ..scores import conformal_rank, kth_smallest
@@ -73,69 +75,86 @@ def stable(fits, rows, alpha, *, side="two-sided", bound, inner=False):
     )
 
 
+@dataclass(frozen=True)
+class _Distances:
+    """How far the end of a zone's set lies from the prediction, an entry a norm of `NewRows`.
+
+    Attributes
+    ----------
+    distance, surcharge, tau : (g,) arrays
+        The distance, what of it is owed to stability, and the shift of the prediction in it; in units
+        of the response.
+    """
+
+    distance: np.ndarray
+    surcharge: np.ndarray
+    tau: np.ndarray
+
+
 def _hull_end(fits, new, k, side, bound, direction):
     """Outermost end of the union over zones on one side, the surcharge and the tau in it, each (m,).
 
-    Many rows share a table of distances a zone, and go through it in blocks that fit the cache.
+    Many rows share the distances of a zone, and go through it in blocks that fit the cache.
     """
-    tables = {}
+    shared = {}
 
     def distances(j, rows, direction):
         if not new.rounded:
-            return _distance(fits.fit(j), rows, k, side, bound, direction)
-        if (j, direction) not in tables:
-            tables[j, direction] = _distance(fits.fit(j), new, k, side, bound, direction)
-        return tables[j, direction]
+            return _distances(fits.fit(j), rows, k, side, bound, direction)
+        if (j, direction) not in shared:
+            shared[j, direction] = _distances(fits.fit(j), new, k, side, bound, direction)
+        return shared[j, direction]
 
     size = _BLOCK if new.rounded else max(1, len(new))
-    parts = [
-        _block_end(fits, new.block(first, first + size), side, bound, direction, distances)
-        for first in range(0, len(new), size)
-    ]
-    return tuple(np.concatenate(part) for part in zip(*parts, strict=True)) if parts else (np.zeros(0),) * 3
+    ends = np.empty((3, len(new)))
+    for first in range(0, len(new), size):
+        block = new.block(first, first + size)
+        _block_end(fits, block, side, bound, direction, distances, ends[:, first : first + size])
+    return ends
 
 
-def _block_end(fits, new, side, bound, direction, distances):
-    """`_hull_end` of one block of rows: zones are visited from outside, and a row is done at the first
-    zone that its set reaches."""
-    end, surcharge, tau = np.full(len(new), np.nan), np.zeros(len(new)), np.zeros(len(new))
-    left = np.arange(len(new))
+def _block_end(fits, new, side, bound, direction, distances, ends):
+    """Fill ``ends`` (3, b) for one block of rows: zones are visited from outside, and a row is done at
+    the first zone that its set reaches. A set that reaches none is empty: NaN."""
+    left = slice(None)
     order = range(len(fits.zones))
     for j in reversed(order) if direction > 0 else order:
         zone = fits.zones[j]
         outside, inside = (zone.upper, zone.lower) if direction > 0 else (zone.lower, zone.upper)
         if zone.keep:
-            end[left] = outside
-            break
-        base = fits.fit(j)
-        rows = new.rows if len(left) == len(new) else new.rows[left]
+            ends[0, left], ends[1:, left] = outside, 0.0
+            return
+        base, rows = fits.fit(j), new.rows[left]
         entries = new if new.rounded else new_rows(base, rows, bound)
         place = new.place[left] if new.rounded else entries.place
-        distance, shift, plain = distances(j, entries, direction)
+        found = distances(j, entries, direction)
         prediction = base.predict(rows)
-        far = prediction + direction * zone.scale * distance[place]
-        reached = direction * (far - inside) >= 0
-        beyond = reached & (direction * (prediction - outside) > 0)
-        if side == "two-sided" and beyond.any():  # the set may lie wholly outside the zone
-            behind, _, _ = distances(j, entries, -direction)
-            back = prediction - direction * zone.scale * behind[place]
-            reached &= direction * (back - outside) <= 0
-        done, at = left[reached], place[reached]
-        nearer = np.minimum if direction > 0 else np.maximum
-        end[done] = nearer(far[reached], outside)
-        surcharge[done], tau[done] = zone.scale * (distance[at] - plain), zone.scale * shift[at]
-        left = left[~reached]
+        far = prediction + direction * found.distance[place]
+        reached = far >= inside if direction > 0 else far <= inside
+        if side == "two-sided" and np.isfinite(outside):  # the set may lie wholly outside the zone
+            beyond = np.flatnonzero(reached & (direction * (prediction - outside) > 0))
+            if len(beyond):
+                behind = distances(j, entries, -direction).distance[place[beyond]]
+                reached[beyond] = direction * (prediction[beyond] - outside) <= behind
+        ends[0, left] = np.minimum(far, outside) if direction > 0 else np.maximum(far, outside)
+        ends[1, left], ends[2, left] = found.surcharge[place], found.tau[place]
+        missed = np.flatnonzero(~reached)
+        left = missed if isinstance(left, slice) else left[missed]
         if not len(left):
-            break
-    return end, surcharge, tau
+            return
+    ends[0, left], ends[1:, left] = np.nan, 0.0
 
 
-def _distance(base, new, k, side, bound, direction):
-    """Distances of the zone's end from the prediction, the shifts in them, the plain order statistic."""
+def _distances(base, new, k, side, bound, direction):
+    """The `_Distances` of one zone and direction."""
     score = Score(base.solution.r, absolute=side == "two-sided", sign=direction)
     moves = reach(base, new, bound)
     r, shift = _largest_residual(base, moves, score, k, direction)
-    return r + np.where(np.isinf(r), 0.0, shift), shift, float(kth_smallest(score.values, k))
+    distance = r + np.where(np.isinf(r), 0.0, shift)
+    scale = base.zone.scale
+    return _Distances(
+        scale * distance, scale * (distance - float(kth_smallest(score.values, k))), scale * shift
+    )
 
 
 def _largest_residual(base, moves, score, k, direction):

@@ -20,6 +20,7 @@ __all__ = ["BaseFit", "Metric"]
 _CHUNK = 16384  # rows per block
 _STEEPEST = 1e6  # curvature counted at most, where a loss has an infinite one
 _DRIFT_STEPS = 8
+_FINEST, _FINER = 0.01, 8  # movement of a typical row in the finest region, and quarterings of it
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,39 @@ class BaseFit:
         """Inverse root of the base Hessian."""
         curvature = np.minimum(self.problem.loss.curvature(self.solution.r), _STEEPEST)
         return _inverse_root(self.problem, curvature)
+
+    @cached_property
+    def finest_region(self):
+        """Size of the smallest curvature region worth having, a power of 2.
+
+        A typical row moves little in it, and its norms are those at the fit but for 1 %.
+        """
+        typical = float(np.median(self.widths))
+        if not 0 < typical < math.inf:
+            return 1.0
+        kappa = 2.0 ** round(math.log2(_FINEST / typical))
+        for _ in range(_FINER):
+            if self.metric(kappa).inflation <= 1.01:
+                break
+            kappa /= 4.0
+        return kappa
+
+    @cached_property
+    def drift_steps(self):
+        """How the gradient at the fit changes with the scale over a gap piece, for smooth losses.
+
+        Pairs: the change so far (p,), and the size of each row's next change (n,). The coefficients are
+        monotone in the scale, so between two steps they stay between their values.
+        """
+        loss, r = self.problem.loss, self.solution.r
+        slope, out = loss.derivative(r), []
+        for end in self.ratios:
+            previous = np.zeros(len(r))
+            for ratio in np.linspace(1.0, end, _DRIFT_STEPS + 1)[1:]:
+                here = slope - ratio * loss.derivative(r / ratio)
+                out.append((self.problem.X.T @ previous, np.abs(here - previous)))
+                previous = here
+        return out
 
     @cached_property
     def widths(self):
@@ -234,14 +268,5 @@ def _drift(base, root, rows):
     if problem.loss.piecewise_linear:
         pull = _vector_norm(root, problem.X.T @ solution.multipliers)
         return total + max(abs(low - 1), abs(high - 1)) * pull
-    # Each coefficient is monotone in rho: between two grid points it stays between their values.
-    worst = 0.0
-    for end in (low, high):
-        previous = np.zeros(len(solution.r))
-        for ratio in np.linspace(1.0, end, _DRIFT_STEPS + 1)[1:]:
-            slope = problem.loss.derivative(solution.r)
-            here = slope - ratio * problem.loss.derivative(solution.r / ratio)
-            between = float(np.abs(here - previous) @ rows)
-            worst = max(worst, _vector_norm(root, problem.X.T @ previous) + between)
-            previous = here
-    return total + worst
+    steps = base.drift_steps
+    return total + max(_vector_norm(root, so_far) + float(change @ rows) for so_far, change in steps)

@@ -11,8 +11,7 @@ from ..scores import kth_of_lines, kth_smallest, window_lines
 
 __all__ = ["BallReach", "CurvatureReach", "NormReach", "PaperReach", "Score"]
 
-_KAPPA_STEPS = 1  # curvature regions per doubling
-_KAPPA_TRIES = 6  # regions tried before falling back to the penalty alone
+_WORN = 64.0  # curvature regions grow until norms are this many times those at the fit
 _BALL_ENTRIES = 2_000_000
 
 
@@ -175,24 +174,25 @@ class CurvatureReach(NormReach):
     def _regions(self, pull):
         """Metrics of growing regions, and the index of the first that holds each pull ``t |x_N|``.
 
-        A region below the pull cannot hold it, and one far above is not tried: the answer for a row
-        does not depend on the other rows. The index is the number of metrics where none holds it.
+        A region below the pull cannot hold it, and one that has lost most of its curvature is the last:
+        the answer for a row does not depend on the other rows. The index is the number of metrics where
+        none holds it.
         """
-        first = np.full(len(pull), np.iinfo(int).max)
-        ok = np.isfinite(pull)
-        first[ok] = np.floor(_KAPPA_STEPS * np.log2(np.maximum(pull[ok], 1e-12))).astype(int)
+        known = pull[np.isfinite(pull)]
         regions, limits = [], []
-        if not ok.any():
+        if not len(known):
             return regions, np.zeros(len(pull), dtype=int)
-        lowest, highest = int(first[ok].min()), int(first[ok].max())
-        for step in range(lowest, highest + _KAPPA_TRIES + 1):
-            regions.append(self.base.metric(2.0 ** (step / _KAPPA_STEPS)))
+        kappa, worn = self.base.finest_region, 1.0
+        while len(known) and worn < _WORN:
+            # No region below ``worn`` times a pull can hold it: norms only grow with the region.
+            least = float(np.min(known)) * worn
+            kappa *= 2.0 ** math.ceil(math.log2(max(least, kappa) / kappa))
+            regions.append(self.base.metric(kappa))
             limits.append(regions[-1].limit)
-            if max(limits) > np.max(pull[ok]):
-                break
-        level = np.searchsorted(np.maximum.accumulate(limits), pull, side="right")
-        tried = ok & (level <= first - lowest + _KAPPA_TRIES)
-        return regions, np.where(tried, level, len(regions))
+            worn = regions[-1].stretch * regions[-1].inflation
+            known = known[known >= limits[-1]]
+            kappa *= 2.0
+        return regions, np.searchsorted(np.maximum.accumulate(limits), pull, side="right")
 
 
 class BallReach(NormReach):
