@@ -49,11 +49,12 @@ def stable(fits, rows, alpha, *, side="two-sided", bound, inner=False):
     if k <= fits.n:
         reference = fits.fit(fits.reference)
         new = new_rows(reference, rows, bound)
+        shared = {}
         if side != "lower":
-            upper, extra, tau = _hull_end(fits, new, k, side, bound, 1)
+            upper, extra, tau = _hull_end(fits, new, k, side, bound, 1, shared)
             surcharge = surcharge + extra
         if side != "upper":
-            lower, extra, moved = _hull_end(fits, new, k, side, bound, -1)
+            lower, extra, moved = _hull_end(fits, new, k, side, bound, -1, shared)
             surcharge, tau = surcharge + extra, np.maximum(tau, moved)
         if inner:
             inner_ends = _inner_hull(fits, new, k, side, bound, (lower, upper))
@@ -91,19 +92,21 @@ class _Distances:
     tau: np.ndarray
 
 
-def _hull_end(fits, new, k, side, bound, direction):
+def _hull_end(fits, new, k, side, bound, direction, shared):
     """Outermost end of the union over zones on one side, the surcharge and the tau in it, each (m,).
 
-    Many rows share the distances of a zone, and go through it in blocks that fit the cache.
+    Many rows share the distances of a zone, kept in the dict ``shared``, and go through it in blocks
+    that fit the cache. Where loss and score are symmetric both directions share them too.
     """
-    shared = {}
+    symmetric = fits.loss.symmetric and side == "two-sided"
 
     def distances(j, rows, direction):
         if not new.rounded:
             return _distances(fits.fit(j), rows, k, side, bound, direction)
-        if (j, direction) not in shared:
-            shared[j, direction] = _distances(fits.fit(j), new, k, side, bound, direction)
-        return shared[j, direction]
+        key = j, None if symmetric else direction
+        if key not in shared:
+            shared[key] = _distances(fits.fit(j), new, k, side, bound, direction)
+        return shared[key]
 
     size = _BLOCK if new.rounded else max(1, len(new))
     ends = np.empty((3, len(new)))

@@ -22,6 +22,8 @@ class Loss:
         ``(down, up)``: the derivative ranges over ``[-down, up]``; ``inf`` where it is unbounded.
     smoothness : float
         Lipschitz constant nu of the derivative; ``inf`` where there is none.
+    symmetric : bool
+        True where residuals r and -r have the same loss.
     level : float
         The order-statistic level that centres the response (0.5 but for the quantile loss).
     needs_prox : bool
@@ -35,6 +37,7 @@ class Loss:
 
     name: ClassVar[str] = ""
     piecewise_linear: ClassVar[bool] = False
+    symmetric: ClassVar[bool] = True
     level: ClassVar[float] = 0.5
     needs_prox: ClassVar[bool] = False
     concave_slope: ClassVar[bool] = False

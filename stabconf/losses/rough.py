@@ -91,6 +91,10 @@ class Quantile(_PiecewiseLinear):
         require(is_number(self.q) and 0 < self.q < 1, "q", self.q, "give a level between 0 and 1")
 
     @property
+    def symmetric(self):
+        return self.q == 0.5
+
+    @property
     def level(self):
         return self.q
 
@@ -114,6 +118,7 @@ class Linex(Loss):
 
     g: float = 0.5
     name: ClassVar[str] = "linex"
+    symmetric: ClassVar[bool] = False
     needs_prox: ClassVar[bool] = True
 
     def __post_init__(self):

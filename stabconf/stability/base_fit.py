@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from scipy import linalg
 
 from ..response import Zone
 from ..solvers import Problem, Solution
@@ -20,7 +19,7 @@ __all__ = ["BaseFit", "Metric"]
 _CHUNK = 16384  # rows per block
 _STEEPEST = 1e6  # curvature counted at most, where a loss has an infinite one
 _DRIFT_STEPS = 8
-_FINEST, _FINER = 0.01, 8  # movement of a typical row in the finest region, and quarterings of it
+_FINEST, _FINER = 0.004, 8  # movement of a typical row in the finest region, and quarterings of it
 
 
 @dataclass(frozen=True)
@@ -170,12 +169,12 @@ def _inverse_root(problem, curvature):
     if not np.all(scale > 0):
         return _InverseRoot(np.full((p, p), np.inf))
     try:
-        root = linalg.cholesky(hessian / scale[:, None] / scale, lower=True)
-    except linalg.LinAlgError:
+        root = np.linalg.cholesky(hessian / scale[:, None] / scale)
+    except np.linalg.LinAlgError:
         return _InverseRoot(np.full((p, p), np.inf))
     if np.min(np.diag(root)) < 1e-7:  # numerically singular: its inverse certifies nothing
         return _InverseRoot(np.full((p, p), np.inf))
-    return _InverseRoot(linalg.solve_triangular(root, np.diag(1.0 / scale), lower=True))
+    return _InverseRoot(np.linalg.solve(root, np.diag(1.0 / scale)))
 
 
 @dataclass(frozen=True)

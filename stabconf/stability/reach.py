@@ -11,6 +11,7 @@ from ..scores import kth_of_lines, kth_smallest, window_lines
 
 __all__ = ["BallReach", "CurvatureReach", "NormReach", "PaperReach", "Score"]
 
+_FINE, _COARSE, _FEW = 1.5, 4.0, 5000  # growth of curvature regions up to so many rows, and above
 _WORN = 64.0  # curvature regions grow until norms are this many times those at the fit
 _BALL_ENTRIES = 2_000_000
 
@@ -183,15 +184,16 @@ class CurvatureReach(NormReach):
         if not len(known):
             return regions, np.zeros(len(pull), dtype=int)
         kappa, worn = self.base.finest_region, 1.0
+        growth = _FINE if len(self.base.problem.v) <= _FEW else _COARSE
         while len(known) and worn < _WORN:
             # No region below ``worn`` times a pull can hold it: norms only grow with the region.
             least = float(np.min(known)) * worn
-            kappa *= 2.0 ** math.ceil(math.log2(max(least, kappa) / kappa))
+            kappa *= growth ** math.ceil(math.log(max(least, kappa) / kappa, growth))
             regions.append(self.base.metric(kappa))
             limits.append(regions[-1].limit)
             worn = regions[-1].stretch * regions[-1].inflation
             known = known[known >= limits[-1]]
-            kappa *= 2.0
+            kappa *= growth
         return regions, np.searchsorted(np.maximum.accumulate(limits), pull, side="right")
 
 
