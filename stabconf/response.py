@@ -42,7 +42,8 @@ class Zone:
     centre, scale : float
         Location c and scale s (at the middle, for a piece of a gap).
     centres, scales : tuple of float
-        Smallest and largest value of c and s over the piece; equal in a zone proper.
+        c and s at the lower and at the upper end, between which they move linearly; equal in a zone
+        proper.
     keep : bool
         True where nothing can be decided because c or s degenerates: such a piece stays in every set.
     """
@@ -144,9 +145,9 @@ def _gap(lower, upper, at, halvings=0):
     if not (math.isfinite(lower) and math.isfinite(upper)):
         return [Zone(lower, upper, math.nan, math.nan, (math.nan,) * 2, (math.nan,) * 2, keep=True)]
     ends = at(lower), at(upper)
-    spreads = sorted(spread for _, spread in ends)
+    spreads = [spread for _, spread in ends]
     middle = 0.5 * (lower + upper)
-    narrow = upper - lower <= _SHORT * spreads[0] / _IQR_TO_SD
+    narrow = upper - lower <= _SHORT * min(spreads) / _IQR_TO_SD
     if not narrow and halvings < _MAX_HALVINGS:
         return _gap(lower, middle, at, halvings + 1) + _gap(middle, upper, at, halvings + 1)
     centre, spread = at(middle)
@@ -157,7 +158,7 @@ def _gap(lower, upper, at, halvings=0):
             centre,
             _scale(0.0, spread),
             (ends[0][0], ends[1][0]),
-            (spreads[0] / _IQR_TO_SD, spreads[1] / _IQR_TO_SD),
-            keep=spreads[0] <= 0,
+            (ends[0][1] / _IQR_TO_SD, ends[1][1] / _IQR_TO_SD),
+            keep=min(spreads) <= 0,
         )
     ]

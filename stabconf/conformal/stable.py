@@ -15,7 +15,7 @@ from ..scores import conformal_rank, kth_smallest
 from ..stability import Score, new_rows, reach
 from .intervals import Intervals
 
-__all__ = ["stable"]
+__all__ = ["far_ends", "inner_hull", "stable"]
 
 _ROUNDS, _ROUNDS_FROM_AFAR = 2, 60
 _DOUBLINGS = 60
@@ -57,7 +57,7 @@ def stable(fits, rows, alpha, *, side="two-sided", bound, inner=False):
             lower, extra, moved = _hull_end(fits, new, k, side, bound, -1, shared)
             surcharge, tau = surcharge + extra, np.maximum(tau, moved)
         if inner:
-            inner_ends = _inner_hull(fits, new, k, side, bound, (lower, upper))
+            inner_ends = inner_hull(fits, rows, k, side, bound, (lower, upper))
     return Intervals(
         lower=lower,
         upper=upper,
@@ -221,16 +221,26 @@ def _behind(base, moves, score, k, direction):
     return np.where(at_zero >= 0, 0.0, high)
 
 
-def _inner_hull(fits, new, k, side, bound, outer):
-    """The longest unbroken union of the zones' inner pieces; NaN where there is none."""
-    m = len(new)
+def far_ends(base, rows, k, side, bound, direction):
+    """Outer bounds on the far ends of the sets of new rows, were the whole line one zone (m,)."""
+    new = new_rows(base, rows, bound)
+    found = _distances(base, new, k, side, bound, direction)
+    return base.predict(rows) + direction * found.distance[new.place]
+
+
+def inner_hull(fits, rows, k, side, bound, outer):
+    """The longest unbroken union of the zones' inner pieces; NaN where there is none.
+
+    ``outer`` are the ends (lower, upper) of sets that contain the rows' exact ones.
+    """
+    m = len(rows)
     best = np.full(m, np.nan), np.full(m, np.nan)
     start, stop = np.full(m, np.nan), np.full(m, np.nan)
     for j, zone in enumerate(fits.zones):
         low, high = np.full(m, np.nan), np.full(m, np.nan)
         near = np.flatnonzero((outer[0] <= zone.upper) & (outer[1] >= zone.lower))
         if len(near) and not zone.keep:
-            low[near], high[near] = _inner_zone(fits.fit(j), new.rows[near], k, side, bound)
+            low[near], high[near] = _inner_zone(fits.fit(j), rows[near], k, side, bound)
             low, high = np.maximum(low, zone.lower), np.minimum(high, zone.upper)
             empty = ~(low <= high)
             low, high = np.where(empty, np.nan, low), np.where(empty, np.nan, high)

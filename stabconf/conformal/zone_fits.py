@@ -2,6 +2,7 @@
 
 import math
 
+from ..path import ClippedFit
 from ..response import Zone, zones
 from ..solvers import Problem, minimise
 from ..stability import BaseFit
@@ -39,7 +40,7 @@ class ZoneFits:
         self.zones = zones(y, level) if standardize else [_WHOLE_LINE]
         self._start = start
         self._options = {"solver": solver, "tol": tol, "max_iter": max_iter}
-        self._fits = {}
+        self._fits, self._clipped = {}, {}
 
     @property
     def n(self):
@@ -54,11 +55,25 @@ class ZoneFits:
         """The `BaseFit` of zone ``j``."""
         if j not in self._fits:
             zone = self.zones[j]
-            v = (self.y - zone.centre) / zone.scale
-            problem = Problem(self.X, v, self.loss, self.ridge, self.lasso)
-            solution = minimise(problem, self._start, **self._options)
+            problem, solution = self._solve(zone.centre, zone.scale, **self._options)
             self._fits[j] = BaseFit(zone, problem, solution, self.intercept)
         return self._fits[j]
+
+    def clipped(self, centre, scale):
+        """The `ClippedFit` at a location and scale: solved by Newton's method, for paths start at a
+        minimiser and not near one."""
+        if (centre, scale) not in self._clipped:
+            options = {**self._options, "solver": "newton"}
+            self._clipped[centre, scale] = ClippedFit.of(*self._solve(centre, scale, **options))
+        return self._clipped[centre, scale]
+
+    def problem(self, centre, scale, tilt=None):
+        """The training rows standardised by a location and scale."""
+        return Problem(self.X, (self.y - centre) / scale, self.loss, self.ridge, self.lasso, tilt)
+
+    def _solve(self, centre, scale, **options):
+        problem = self.problem(centre, scale)
+        return problem, minimise(problem, self._start, **options)
 
     def at(self, z):
         """Index of a zone that holds the candidate ``z``."""

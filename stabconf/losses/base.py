@@ -30,6 +30,9 @@ class Loss:
         True where slope or curvature is unbounded, so that Newton steps need the envelope.
     piecewise_linear : bool
         True for losses without curvature (LAD and quantile loss).
+    softness : float or None
+        0 where the slope is a step from ``-down`` to ``up``, 1 where it is the residual itself between
+        these bounds; None for other losses.
     concave_slope : bool
         True where an unbounded slope grows no faster than the residual (concave on each side), so
         that a stable set can be finite.
@@ -40,6 +43,7 @@ class Loss:
     symmetric: ClassVar[bool] = True
     level: ClassVar[float] = 0.5
     needs_prox: ClassVar[bool] = False
+    softness: ClassVar[float | None] = None
     concave_slope: ClassVar[bool] = False
 
     @property

@@ -20,6 +20,7 @@ class _PiecewiseLinear(Loss):
     """``up * r`` above 0 and ``-down * r`` below: shared by LAD and the quantile loss."""
 
     piecewise_linear: ClassVar[bool] = True
+    softness: ClassVar[float] = 0.0
     needs_prox: ClassVar[bool] = True
 
     def value(self, r):

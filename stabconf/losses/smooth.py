@@ -22,6 +22,7 @@ class Squared(Loss):
     """
 
     name: ClassVar[str] = "squared"
+    softness: ClassVar[float] = 1.0
     concave_slope: ClassVar[bool] = True
 
     @property
@@ -75,6 +76,7 @@ class Huber(_Thresholded):
     """
 
     name: ClassVar[str] = "huber"
+    softness: ClassVar[float] = 1.0
 
     def value(self, r):
         size = np.abs(r)

@@ -45,7 +45,7 @@ class BaseFit:
     @cached_property
     def ratios(self):
         """Smallest and largest scale over the zone, relative to the base fit's."""
-        low, high = self.zone.scales
+        low, high = sorted(self.zone.scales)
         return low / self.zone.scale, high / self.zone.scale
 
     def predict(self, rows):

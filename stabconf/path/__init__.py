@@ -1,0 +1,20 @@
+"""The fit as the new response, or location and scale, move (theory, section 5)."""
+
+from .augmented import Gap, PathError, gap_path, response_path
+from .clipped import ClippedFit
+from .follow import follow
+from .lines import ResponsePath, merge
+from .tilted import Tilted, tilted_fits
+
+__all__ = [
+    "ClippedFit",
+    "Gap",
+    "PathError",
+    "ResponsePath",
+    "Tilted",
+    "follow",
+    "gap_path",
+    "merge",
+    "response_path",
+    "tilted_fits",
+]

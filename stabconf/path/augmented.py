@@ -1,0 +1,194 @@
+"""The clipped fit of the augmented sample as a function of the new response (theory, section 5).
+
+Inside the fit's own slope range a step row takes the new response exactly, and the tilt moves; a soft row
+pulls with its residual. Beyond, the pull is constant and so is the fit. Across a gap location and scale
+move too: a linear term and the growth of all slope bounds.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .follow import follow
+from .lines import ResponsePath
+
+__all__ = ["Gap", "PathError", "gap_path", "response_path"]
+
+_FIRST = 64  # rows watched at first
+_TOLERANCE = 1e-9
+
+
+class PathError(ArithmeticError):
+    """A path that did not arrive or failed its check."""
+
+
+def response_path(fit, x, slopes):
+    """The `ResponsePath` of a new row over the whole line.
+
+    Parameters
+    ----------
+    fit : ClippedFit
+        Of the training rows.
+    x : (p,) array
+    slopes : tuple of float
+        ``(down, up)`` of the loss.
+    """
+    soft = bool(fit.soft[0])
+    start = _with_row(fit, x, slopes, x @ fit.theta, 0.0, 0) if soft else fit
+    below = _corners(start, x, -1, slopes[0], soft)
+    above = _corners(start, x, 1, slopes[1], soft)
+    w = np.concatenate([below[0][:0:-1], above[0]])
+    theta = np.concatenate([below[1][:0:-1], above[1]])
+    return ResponsePath(x, w, theta, below[2], above[2])
+
+
+def _with_row(fit, x, slopes, w, u, side):
+    """The fit with a new row of response ``w`` and slope ``u``, which its linear term stood for."""
+    n = fit.count
+    r = 0.0 if side == 0 else w - x @ fit.theta
+
+    def put(values, value):
+        return np.insert(values, n, value, axis=0)
+
+    return replace(
+        fit,
+        X=put(fit.X, x),
+        v=put(fit.v, w),
+        down=put(fit.down, slopes[0]),
+        up=put(fit.up, slopes[1]),
+        soft=put(fit.soft, fit.soft[0]),
+        r=put(fit.r, r),
+        u=put(fit.u, u),
+        side=put(fit.side, side),
+        count=n + 1,
+    )
+
+
+def _corners(fit, x, direction, slope, soft):
+    """Responses and coefficients at the corners on one side, and the movement beyond the last."""
+    if soft:
+        found, _ = _followed(fit, np.zeros(len(x)), response=direction, length=np.inf)
+        w = fit.v[fit.count - 1] + direction * np.array([position for position, _ in found.knots])
+        theta = np.array([theta for _, theta in found.knots])
+        return w, theta, direction * found.direction[0]
+    found, _ = _followed(fit, direction * slope * x)
+    theta = np.array([theta for _, theta in found.knots])
+    w = theta @ x
+    return direction * np.maximum.accumulate(direction * w), theta, np.zeros(len(x))
+
+
+def gap_path(fit, x, slopes, gap):
+    """The `ResponsePath` across a gap, in the units of the end that ``fit`` belongs to.
+
+    Parameters
+    ----------
+    fit : ClippedFit
+        Of the training rows, at one end of the gap.
+    x : (p,) array
+    slopes : tuple of float
+    gap : Gap
+    """
+    start = _with_response(fit, x, slopes, gap.w)
+    found, _ = _followed(start, gap.force, growth=gap.growth, response=gap.move)
+    positions = np.array([position for position, _ in found.knots])
+    theta = np.array([theta for _, theta in found.knots])
+    w = gap.w + positions * gap.move
+    order = slice(None) if gap.move > 0 else slice(None, None, -1)
+    return ResponsePath(x, w[order], theta[order], None, None)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """How things move across a gap, from one of its ends and in its units.
+
+    Attributes
+    ----------
+    w, move : float
+        The new response at that end, and how far it goes (negative to the left).
+    force : (p,) array
+        P times the move of the location.
+    growth : float
+        Relative change of the scale.
+    """
+
+    w: float
+    move: float
+    force: np.ndarray
+    growth: float
+
+
+def _with_response(fit, x, slopes, w):
+    """The fit of the augmented sample whose new row has response ``w``."""
+    if fit.soft[0]:
+        start = _with_row(fit, x, slopes, x @ fit.theta, 0.0, 0)
+        found = _followed(start, np.zeros(len(x)), response=w - x @ fit.theta)
+        v = start.v.copy()
+        v[fit.count] = w
+        return _after(start, found, v, np.zeros(len(x)))
+    direction = 1 if w >= x @ fit.theta else -1
+    slope = slopes[1] if direction > 0 else slopes[0]
+    force = direction * slope * x
+    found = _followed(fit, force)
+    theta = np.array([theta for _, theta in found[0].knots])
+    reach = direction * (theta @ x)
+    if direction * w > reach[-1]:
+        return _with_row(_after(fit, found, fit.v, -force), x, slopes, w, direction * slope, direction)
+    # The new row is fitted exactly: stop where the fit arrives at the response.
+    positions = np.array([position for position, _ in found[0].knots])
+    j = max(1, int(np.argmax(reach >= direction * w)))
+    share = (direction * w - reach[j - 1]) / max(reach[j] - reach[j - 1], 1e-300)
+    position = positions[j - 1] + share * (positions[j] - positions[j - 1])
+    begun = _after(fit, _followed(fit, force, length=position), fit.v, -position * force)
+    return _with_row(begun, x, slopes, w, position * direction * slope, 0)
+
+
+def _after(fit, followed, v, tilt):
+    """The fit at the end of a path."""
+    found, watched = followed
+    theta = found.theta[0]
+    r = v - fit.X @ theta
+    u, side = np.where(fit.soft & (fit.side == 0), r, fit.u), fit.side.copy()
+    u[watched], side[watched] = found.u[0], found.side[0]
+    r = np.where((side == 0) & ~fit.soft, 0.0, r)
+    e = fit.e + fit.ridge * (theta - fit.theta) - fit.X.T @ (u - fit.u) + tilt
+    return replace(fit, v=v, theta=theta, r=r, u=u, side=side, e=e)
+
+
+def _followed(fit, force, *, growth=0.0, response=None, length=1.0):
+    """One path, with as many rows watched as prove to be needed."""
+    if fit.hessian_inverse is None:
+        raise PathError("the fit is not unique")
+    order, key = fit.order
+    new = fit.count - 1
+    corners = np.arange(fit.count, len(fit.X))
+    count = max(_FIRST, np.count_nonzero(key == 0) + 8)
+    while True:
+        watched = np.union1d(order[:count], np.append(corners, new))
+        rates = None
+        if response is not None:
+            rates = np.where(watched == new, float(response), 0.0)
+        found = follow(
+            fit, watched, force[None], growth=growth, response=rates, length=length, corners=True
+        )
+        moves = np.array([theta for _, theta in found.knots]) - fit.theta
+        if not (found.arrived[0] and np.all(np.isfinite(moves))):
+            raise PathError("a path was given up")
+        limit = np.inf if count >= len(key) else -np.inf if growth else key[count]
+        if np.max(fit.length(moves)) < limit:
+            break
+        count = min(len(key), 4 * count)
+    _check(fit, watched, found, force)
+    return found, watched
+
+
+def _check(fit, watched, found, force):
+    """Raise `PathError` unless the last corner is stationary."""
+    position, theta = found.knots[-1]
+    delta = theta - fit.theta
+    inner = (fit.side == 0) & fit.soft
+    change = np.where(inner, -(fit.X @ delta), 0.0)
+    change[watched] = found.u[0] - fit.u[watched]
+    parts = np.array([fit.ridge * delta, -(fit.X.T @ change), -position * force])
+    size = np.max(np.abs(parts)) + np.max(np.abs(fit.ridge * fit.theta), initial=0.0)
+    if not np.max(np.abs(fit.e + parts.sum(axis=0))) <= _TOLERANCE * max(size, 1.0):
+        raise PathError("a path failed its check")

@@ -1,0 +1,323 @@
+"""Following the minimiser of a clipped objective as its linear term, bounds or responses move.
+
+Between two events the minimiser moves on a line: with H = P plus the inner soft rows and Z the inner
+step rows, ``H d = X_Z' dm + force`` and ``X_Z d = response``. An event is a row that reaches a bound of
+its slope (it becomes an outer row) or a threshold of its residual (an inner one). A batch of paths from
+one start is followed at once, each with its own sets of rows, looking only at the rows that may change
+sides; who calls checks afterwards that no other row did (theory, section 5).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Followed", "follow"]
+
+_STEPS = 40  # steps per coefficient before a path is given up
+_STILL = 1e-11  # a relative movement below this is none
+
+
+@dataclass(frozen=True)
+class Followed:
+    """Where B paths ended.
+
+    Attributes
+    ----------
+    theta : (B, p) array
+    u, side : (B, c) arrays
+        Slopes and sides of the rows that were watched.
+    arrived : (B,) array of bool
+        False where a path was given up.
+    steps : (B,) array of int
+    knots : list of (position, theta) or None
+        The corners of a single path, if they were asked for.
+    direction : (B, p) array
+        Movement of theta per unit of position at the end.
+    """
+
+    theta: np.ndarray
+    u: np.ndarray
+    side: np.ndarray
+    arrived: np.ndarray
+    steps: np.ndarray
+    knots: list | None
+    direction: np.ndarray
+
+
+def follow(fit, watched, force, *, growth=0.0, response=None, length=1.0, corners=False):
+    """Follow the minimiser from position 0 to ``length``, which may be infinite.
+
+    Parameters
+    ----------
+    fit : ClippedFit
+        Start of every path.
+    watched : (c,) array of int
+        Rows that may change sides; all inner step rows must be among them.
+    force : (B, p) array
+        Change of minus the linear term per unit of position.
+    growth : float
+        Relative change of the slope bounds per unit.
+    response : (c,) array, optional
+        Change of the watched rows' responses per unit.
+    length : float
+    corners : bool
+        Record the corners of the path; for a batch of one.
+
+    Returns
+    -------
+    Followed
+    """
+    batch = _Batch(fit, watched, force, growth, response, length)
+    total = len(force)
+    direction = np.zeros((total, len(fit.theta)))
+    theta, steps = np.empty((total, len(fit.theta))), np.zeros(total, dtype=int)
+    u, side = np.empty((total, len(watched))), np.empty((total, len(watched)), dtype=int)
+    arrived = np.zeros(total, dtype=bool)
+    index = np.arange(total)
+    knots = [(0.0, batch.theta[0].copy())] if corners else None
+    for step in range(1, _STEPS * len(fit.theta) + 1):
+        done = batch.advance()
+        if corners:
+            knots.append((batch.position[0], batch.theta[0].copy()))
+        if done.any():
+            at = index[done]
+            theta[at], u[at], side[at] = batch.theta[done], batch.slopes()[done], batch.side[done]
+            arrived[at], steps[at], direction[at] = True, step, batch.direction[done]
+            index = index[~done]
+            if not len(index):
+                break
+            batch.keep(~done)
+    else:
+        theta[index], u[index], side[index] = batch.theta, batch.slopes(), batch.side
+        steps[index] = step
+    return Followed(theta, u, side, arrived, steps, knots, direction)
+
+
+class _Batch:
+    """Paths under way. Arrays have one line a path; ``slots`` hold the inner step rows, -1 if empty."""
+
+    def __init__(self, fit, watched, force, growth, response, length):
+        size, c, p = len(force), len(watched), len(fit.theta)
+        self.growth, self.response, self.length = growth, response, length
+        self.X, self.down, self.up = fit.X[watched], fit.down[watched], fit.up[watched]
+        self.soft = fit.soft[watched]
+        self.any_soft = bool(self.soft.any())
+        self.any_bounded = bool(np.any(self.soft & np.isfinite(self.up)))
+        self.soft_width = self.soft.astype(float)
+        self.lengths = np.abs(self.X).sum(axis=1)
+        self.force = force
+        self.theta = np.repeat(fit.theta[None], size, axis=0)
+        self.r = np.repeat(fit.r[watched][None], size, axis=0)
+        self.u = np.repeat(fit.u[watched][None], size, axis=0)
+        self.side = np.repeat(fit.side[watched][None], size, axis=0)
+        self.position, self.factor = np.zeros(size), np.ones(size)
+        self.stuck = np.zeros(size, dtype=int)
+        place = {row: j for j, row in enumerate(watched.tolist())}
+        exact, loose = fit.exact_rows
+        slots = np.full(p, -1)
+        slots[: len(exact)] = [place[row] for row in exact.tolist()]
+        self.slots = np.repeat(slots[None], size, axis=0)
+        self.loose = np.array([place[row] for row in loose.tolist()], dtype=int)
+        self.inverse = fit.hessian_inverse
+        if self.any_soft:
+            self.inverse = np.repeat(self.inverse[None], size, axis=0)
+        if growth:  # the pull of outer rows that are not watched, which grows with the bounds
+            outer = fit.side != 0
+            outer[watched] = False
+            self.pull = fit.X[outer].T @ fit.u[outer]
+        self.lines = np.arange(size)
+
+    def keep(self, which):
+        """Go on with some of the paths only."""
+        for name in ("force", "theta", "r", "u", "side", "position", "factor", "slots", "stuck"):
+            setattr(self, name, getattr(self, name)[which])
+        if self.any_soft:
+            self.inverse = self.inverse[which]
+        self.lines = np.arange(len(self.theta))
+
+    def slopes(self):
+        """Slopes of the watched rows, in the units of the current bounds."""
+        bound = np.where(self.side > 0, self.up, -self.down) * self.factor[:, None]
+        inner = np.where(self.soft, self.r, self.u) if self.any_soft else self.u
+        return np.where(self.side == 0, inner, bound)
+
+    def advance(self):
+        """One step, to the next event or the end; True for the paths that have arrived."""
+        rest = self.length - self.position
+        close = np.isfinite(rest) & (rest <= _STILL * self.length)
+        d, dm = self._direction()
+        d[close], dm[close] = 0.0, 0.0
+        dr = -(d @ self.X.T)
+        if self.response is not None:
+            dr = dr + self.response
+        leave, slot, towards = self._next_leaving(dm)
+        enter, row, onto = self._next_crossing(dr)
+        h = np.minimum(np.minimum(leave, enter), rest)
+        done = (h >= rest) | close
+        h[np.isinf(h)] = 0.0  # no event to come, no end to reach
+        self.direction = d
+        self.theta += h[:, None] * d
+        self.r += h[:, None] * dr
+        self.position = self.position + h
+        self.factor = self.factor + self.growth * h
+        lines, columns = np.nonzero(self.slots >= 0)
+        self.u[lines, self.slots[lines, columns]] += (h[:, None] * dm)[lines, columns]
+        self.stuck = np.where(h > 0, 0, self.stuck + 1)
+        moving = np.flatnonzero(~done)
+        leaves = leave[moving] <= enter[moving]
+        self._leave(moving[leaves], slot, towards)
+        self._cross(moving[~leaves], row, onto)
+        return done
+
+    def _direction(self):
+        """Directions of theta (B, p) and of the slots' multipliers (B, p)."""
+        used = self.slots >= 0
+        rows = np.where(used[..., None], self.X[self.slots], 0.0)
+        force = self.force
+        if self.growth:
+            bound = np.where(self.side > 0, self.up, -self.down)
+            force = force + self.growth * (self.pull + np.where(self.side != 0, bound, 0.0) @ self.X)
+        if self.response is not None:
+            force = force + (((self.side == 0) & self.soft) * self.response) @ self.X
+        towards = rows @ self.inverse
+        system = towards @ rows.transpose(0, 2, 1)
+        diagonal = np.arange(system.shape[1])
+        system[:, diagonal, diagonal] += np.where(used, 0.0, 1.0)
+        target = 0.0 if self.response is None else np.where(used, self.response[self.slots], 0.0)
+        dm = _solve(system, target - (towards @ force[..., None])[..., 0])
+        free = (self.inverse @ force[..., None])[..., 0]
+        d = free + (dm[:, None, :] @ towards)[:, 0]
+        self.still = _STILL * np.max(np.abs(free), axis=1)  # what cancels leaves rounding errors
+        held = np.max(np.abs(d), axis=1) <= self.still
+        if self.response is None:
+            held |= used.all(axis=1)
+        d[held] = 0.0  # the inner rows take up the whole force
+        return d, dm
+
+    def _next_leaving(self, dm):
+        """How far each path can go until a slot's multiplier is at a bound: distance, slot, side."""
+        used = self.slots >= 0
+        u = np.take_along_axis(self.u, np.maximum(self.slots, 0), axis=1)
+        factor = self.factor[:, None]
+        up, down = self.up[self.slots], self.down[self.slots]
+        rate_up, rate_down = dm - self.growth * up, -dm - self.growth * down
+        with np.errstate(divide="ignore", invalid="ignore"):
+            to_up = np.where(used & (rate_up > 0), (factor * up - u) / rate_up, np.inf)
+            to_down = np.where(used & (rate_down > 0), (factor * down + u) / rate_down, np.inf)
+        distance = np.maximum(np.minimum(to_up, to_down), 0.0)
+        slot = self._first(distance, self.slots)
+        towards = np.where(to_up <= to_down, 1, -1)[self.lines, slot]
+        return distance[self.lines, slot], slot, towards
+
+    def _next_crossing(self, dr):
+        """How far until a watched row reaches a threshold: distance, row, and the side it goes to."""
+        still = self.still[:, None] * self.lengths
+        if self.response is not None:
+            still = still + _STILL * np.abs(self.response)
+        side, factor = self.side, self.factor[:, None]
+        bound = np.where(side > 0, self.up, self.down) * self.soft_width if self.any_bounded else 0.0
+        room, rate = side * self.r - factor * bound, side * dr - self.growth * bound
+        with np.errstate(divide="ignore", invalid="ignore"):
+            distance = np.where(rate < -still, np.maximum(room, 0.0) / -rate, np.inf)
+        distance[side == 0] = np.inf
+        onto = np.zeros_like(side)
+        if self.any_bounded:
+            inner = (side == 0) & self.soft
+            rate_up, rate_down = dr - self.growth * self.up, -dr - self.growth * self.down
+            with np.errstate(divide="ignore", invalid="ignore"):
+                to_up = np.where(rate_up > still, (factor * self.up - self.r) / rate_up, np.inf)
+                to_down = np.where(rate_down > still, (factor * self.down + self.r) / rate_down, np.inf)
+            distance = np.where(inner, np.maximum(np.minimum(to_up, to_down), 0.0), distance)
+            onto = np.where(inner, np.where(to_up <= to_down, 1, -1), onto)
+        if len(self.loose):
+            free = (side[:, self.loose] == 0) & ~self._in_slots(self.loose)
+            moved = np.abs(dr[:, self.loose]) > still[:, self.loose]
+            distance[:, self.loose] = np.where(free & moved, 0.0, distance[:, self.loose])
+        row = self._first(distance, np.arange(distance.shape[1]))
+        return distance[self.lines, row], row, onto[self.lines, row]
+
+    def _first(self, distance, rows):
+        """The nearest event of each path; after many steps of length 0 that of the first row (Bland's
+        rule, which cannot cycle)."""
+        nearest = np.argmin(distance, axis=1)
+        stuck = np.flatnonzero(self.stuck > self.theta.shape[1])
+        if len(stuck):
+            tied = distance[stuck] <= distance[stuck].min(axis=1, keepdims=True)
+            nearest[stuck] = np.argmin(np.where(tied, np.broadcast_to(rows, distance.shape)[stuck], len(self.X)), axis=1)
+        return nearest
+
+    def _in_slots(self, rows):
+        return (self.slots[:, :, None] == rows).any(axis=1)
+
+    def _leave(self, lines, slot, towards):
+        """Slots whose multiplier is at a bound become outer rows."""
+        if not len(lines):
+            return
+        slot, side = slot[lines], towards[lines]
+        row = self.slots[lines, slot]
+        self.side[lines, row], self.r[lines, row] = side, 0.0
+        self.u[lines, row] = np.where(side > 0, self.up[row], -self.down[row]) * self.factor[lines]
+        self.slots[lines, slot] = -1
+
+    def _cross(self, lines, row, onto):
+        """Rows at a threshold: outer ones become inner, inner soft ones become outer."""
+        if not len(lines):
+            return
+        row, onto = row[lines], onto[lines]
+        was = self.side[lines, row]
+        soft = self.soft[row]
+        if soft.any():
+            self._change_hessian(lines[soft], row[soft], np.where(was[soft] == 0, -1.0, 1.0))
+        step = ~soft
+        bound = np.where(was > 0, self.up[row], -self.down[row]) * self.factor[lines]
+        loose = was == 0  # keeps the multiplier that it had
+        self.u[lines, row] = np.where(soft | loose, self.u[lines, row], bound)
+        self.r[lines[step], row[step]] = 0.0
+        full = step & (self.slots[lines] >= 0).all(axis=1)
+        for line, entering in zip(lines[full], row[full], strict=True):
+            self._pivot(line, entering)
+        self.side[lines[~full], row[~full]] = onto[~full]
+        step &= ~full
+        free = np.argmin(self.slots[lines[step]], axis=1)
+        self.slots[lines[step], free] = row[step]
+
+    def _pivot(self, line, row):
+        """A row reaches 0 at a corner: its multiplier moves inward until one of them is at a bound."""
+        slots = self.slots[line]
+        share = np.linalg.lstsq(self.X[slots].T, self.X[row], rcond=None)[0]
+        side, factor = self.side[line, row], self.factor[line]
+        change = side * share  # of the slots' multipliers, per unit by which the row's own moves inward
+        u = self.u[line, slots]
+        bound = np.where(change > 0, self.up[slots], -self.down[slots]) * factor
+        with np.errstate(divide="ignore", invalid="ignore"):
+            room = np.where(np.abs(change) > _STILL, (bound - u) / change, np.inf)
+        room = np.maximum(room, 0.0)
+        whole, leaving = (self.up[row] + self.down[row]) * factor, int(np.argmin(room))
+        step = min(whole, room[leaving])
+        self.u[line, slots] += step * change
+        self.u[line, row] -= side * step
+        if step == whole:
+            self.side[line, row] = -side
+            return
+        out = slots[leaving]
+        self.side[line, out], self.r[line, out] = np.sign(change[leaving]), 0.0
+        self.side[line, row], self.slots[line, leaving] = 0, row
+
+    def _change_hessian(self, lines, row, sign):
+        """Rank-one update of the inverse Hessian; a singular one gives NaN, and the path is given up."""
+        x = self.X[row]
+        moved = (self.inverse[lines] @ x[..., None])[..., 0]
+        pivot = 1.0 + sign * np.einsum("ij,ij->i", x, moved)
+        pivot = np.where(pivot > 1e-10, pivot, np.nan)
+        change = moved[:, :, None] * moved[:, None, :]
+        self.inverse[lines] -= (sign / pivot)[:, None, None] * change
+
+
+def _solve(system, right):
+    """Solve small systems, one a line; NaN for all where one of them is singular beyond help."""
+    scale = 1.0 / np.sqrt(np.einsum("bii->bi", system))
+    scaled = system * scale[:, :, None] * scale[:, None, :]
+    try:
+        return np.linalg.solve(scaled, (right * scale)[..., None])[..., 0] * scale
+    except np.linalg.LinAlgError:
+        return np.full_like(right, np.nan)

@@ -1,0 +1,129 @@
+"""Tilted fits T(t) of many new rows from one clipped fit, screened and checked (theory, section 5).
+
+The path of a new row needs only the training rows that change sides on it, and its order statistic only
+the rows near the k-th. Both are guessed generously and confirmed afterwards from the length of the move
+that was found: ``|x_i' d| <= norm_i * length(d)`` holds for any d, at any penalty.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..scores import kth_smallest
+from .follow import follow
+
+__all__ = ["Tilted", "tilted_fits"]
+
+_CHUNK = 256  # new rows at a time
+_ENTRIES = 2_000_000  # and at most so many residuals
+_GENEROUS = 4.0  # watched rows: those within so many times the move that curvature of 1 would give
+_TOLERANCE = 1e-9  # of the stationarity residual, relative to its terms
+
+
+@dataclass(frozen=True)
+class Tilted:
+    """Tilted fits of m new rows, relative to the fit they start from.
+
+    Attributes
+    ----------
+    move : (m, p) array
+        T(t) - T(0).
+    radius : (m,) array
+        Length of the stationarity residual in the inverse norm of P.
+    steps : (m,) array of int
+        Steps of the path; 0 where it was given up for a fresh fit.
+    """
+
+    move: np.ndarray
+    radius: np.ndarray
+    steps: np.ndarray
+
+    def order_statistics(self, fit, ranks, score):
+        """k-th smallest scores of the training rows after the moves, a line a rank (len(ranks), m).
+
+        ``score`` maps residuals (..., n) to scores that change at most as much as the residuals.
+        """
+        r, X, norms = fit.r[: fit.count], fit.X[: fit.count], fit.row_norms[: fit.count]
+        base = score(r)
+        length = fit.length(self.move)
+        out = np.empty((len(ranks), len(length)))
+        for part in _chunks(length, fit.count):
+            reach = norms * np.max(length[part])
+            low, high = base - reach, base + reach
+            for j, k in enumerate(ranks):
+                if k > fit.count:
+                    out[j, part] = np.inf
+                    continue
+                below = high < kth_smallest(low, k)
+                window = np.flatnonzero(~below & (low <= kth_smallest(high, k)))
+                scores = score(r[window] - self.move[part] @ X[window].T)
+                out[j, part] = kth_smallest(scores, k - int(np.count_nonzero(below)))
+        return out
+
+
+def _chunks(size, n):
+    """Indices in order of ``size``, in chunks of rows that are alike."""
+    count = max(1, min(_CHUNK, _ENTRIES // n))
+    order = np.argsort(size)
+    return [order[first : first + count] for first in range(0, len(order), count)]
+
+
+def tilted_fits(fit, rows, tilt, refit):
+    """Follow the fit of each new row from no tilt to ``tilt``.
+
+    Parameters
+    ----------
+    fit : ClippedFit
+    rows : (m, p) array
+    tilt : float
+    refit : callable
+        Fresh coefficients for a tilt vector (p,), where a path cannot be trusted.
+
+    Returns
+    -------
+    Tilted
+    """
+    m, p = rows.shape
+    move, radius = np.zeros((m, p)), np.zeros(m)
+    steps = np.zeros(m, dtype=int)
+    size = np.abs(tilt) * fit.norms(rows)
+    order, key = fit.order
+    at_least = np.count_nonzero(key == 0) + 8
+    for part in _chunks(size, fit.count):
+        left = part
+        count = max(at_least, np.searchsorted(key, _GENEROUS * np.max(size[part])))
+        while len(left) and fit.hessian_inverse is not None:
+            watched = order[:count]
+            found = follow(fit, watched, -tilt * rows[left])
+            delta = found.theta - fit.theta
+            e, relative = _stationarity(fit, watched, found, delta, tilt * rows[left])
+            length = fit.length(delta)
+            limit = key[count] if count < len(key) else np.inf
+            good = found.arrived & (relative <= _TOLERANCE) & (length < limit)
+            at = left[good]
+            move[at], steps[at] = delta[good], found.steps[good]
+            radius[at] = np.sqrt(np.sum(np.square(e[good]) / fit.ridge, axis=1))
+            wider = ~good & found.arrived & (length >= limit)
+            left = left[wider]
+            if count >= len(key):
+                break
+            longest = np.max(length[wider], initial=0.0)
+            count = min(len(key), max(4 * count, np.searchsorted(key, 1.5 * longest)))
+        for i in part[steps[part] == 0]:
+            theta, radius[i] = refit(tilt * rows[i])
+            move[i] = theta - fit.theta
+    return Tilted(move, radius, steps)
+
+
+def _stationarity(fit, watched, found, delta, tilts):
+    """Stationarity residuals at the ends of the paths (B, p), and their relative sizes (B,)."""
+    X = fit.X[watched]
+    soft = fit.soft[watched] & (fit.side[watched] == 0)
+    unwatched = fit.curvature - X[soft].T @ X[soft]
+    change = (found.u - fit.u[watched]) @ X
+    e = fit.e + fit.ridge * delta + delta @ unwatched - change + tilts
+    terms = np.abs(fit.ridge * delta) + np.abs(delta @ unwatched) + np.abs(change) + np.abs(tilts)
+    size = np.max(terms, axis=1) + np.max(np.abs(fit.ridge * fit.theta), initial=0.0)
+    with np.errstate(invalid="ignore"):
+        relative = np.max(np.abs(e), axis=1) / np.maximum(size, 1e-300)
+    return e, np.where(np.isnan(relative), np.inf, relative)
