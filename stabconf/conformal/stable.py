@@ -15,7 +15,7 @@ from ..scores import conformal_rank, kth_smallest
 from ..stability import Score, new_rows, reach
 from .intervals import Intervals
 
-__all__ = ["far_ends", "inner_hull", "stable"]
+__all__ = ["far_ends", "inner_hull", "outer_residuals", "stable"]
 
 _ROUNDS, _ROUNDS_FROM_AFAR = 2, 60
 _DOUBLINGS = 60
@@ -226,6 +226,20 @@ def far_ends(base, rows, k, side, bound, direction):
     new = new_rows(base, rows, bound)
     found = _distances(base, new, k, side, bound, direction)
     return base.predict(rows) + direction * found.distance[new.place]
+
+
+def outer_residuals(base, rows, k, side, direction):
+    """Upper bounds on the new residuals r in the set, were the whole line one zone, by curvature.
+
+    Returns
+    -------
+    moves : CurvatureReach
+    score : Score
+    r : (m,) array
+    """
+    moves = reach(base, new_rows(base, rows, "curvature"), "curvature")
+    score = Score(base.solution.r, absolute=side == "two-sided", sign=direction)
+    return moves, score, _largest_residual(base, moves, score, k, direction)[0]
 
 
 def inner_hull(fits, rows, k, side, bound, outer):

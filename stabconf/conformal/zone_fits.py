@@ -47,6 +47,11 @@ class ZoneFits:
         return len(self.y)
 
     @property
+    def scale(self):
+        """A typical scale of the response."""
+        return self.zones[self.reference].scale
+
+    @property
     def reference(self):
         """Index of the zone whose fit is the reference for new rows: the first that can be fitted."""
         return next((j for j, zone in enumerate(self.zones) if not zone.keep), 0)

@@ -1,9 +1,10 @@
 """The fit as the new response, or location and scale, move (theory, section 5)."""
 
 from .augmented import Gap, PathError, gap_path, response_path
+from .chords import chord_fits
 from .clipped import ClippedFit
 from .follow import follow
-from .lines import ResponsePath, merge
+from .lines import ResponsePath, decided_prefix, merge
 from .tilted import Tilted, tilted_fits
 
 __all__ = [
@@ -12,6 +13,8 @@ __all__ = [
     "PathError",
     "ResponsePath",
     "Tilted",
+    "chord_fits",
+    "decided_prefix",
     "follow",
     "gap_path",
     "merge",

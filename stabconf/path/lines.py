@@ -11,7 +11,7 @@ import numpy as np
 
 from ..scores import kth_smallest
 
-__all__ = ["ResponsePath", "merge"]
+__all__ = ["ResponsePath", "decided_prefix", "merge"]
 
 _ROUNDING = 1e-11
 
@@ -77,7 +77,11 @@ def _segment(X, v, x, theta, direction, first, last, k, sign):
     length = abs(last - first)
     r, rate = _settled(v - X @ theta, v), _settled(-(X @ direction), 1.0)
     e, e_rate = _settled(first - x @ theta, first), _settled(way - x @ direction, 1.0)
-    inside = _uncovered(r, rate, e, e_rate, length, k, sign)
+    decided = _decided(r, rate, e, e_rate, length, k, sign)
+    if decided is None:
+        inside = _uncovered(r, rate, e, e_rate, length, k, sign)
+    else:
+        inside = [(0.0, length)] if decided else []
     return [tuple(sorted((first + way * low, first + way * high))) for low, high in inside]
 
 
@@ -86,13 +90,23 @@ def _settled(values, size):
     return np.where(np.abs(values) <= _ROUNDING * (1.0 + np.abs(size)), 0.0, values)
 
 
-def _uncovered(r, rate, e, e_rate, length, k, sign):
-    """Parts of [0, length] where fewer than k rows have a smaller score than the new one."""
-    decided = _decided(r, rate, e, e_rate, length, k, sign)
-    if decided is not None:
-        return [(0.0, length)] if decided else []
-    low, high = _half_lines(sign * (r - e), sign * (rate - e_rate)) if sign else _between(r, rate, e, e_rate)
-    low, high = np.sort(low), np.sort(high)
+def _uncovered(r, rate, e, e_rate, length, k, sign, slack=0.0):
+    """Parts of [0, length] where fewer than k rows have a smaller score than the new one.
+
+    ``slack`` is added to the new score, a number or one a row.
+    """
+    if not sign:  # the new score is the size of a line: one part where it falls, one where it rises
+        root = -e / e_rate if e_rate else np.inf
+        if 0 < root < length:
+            first = _uncovered(r, rate, e, e_rate, root, k, sign, slack)
+            rest = _uncovered(r + root * rate, rate, 0.0, e_rate, length - root, k, sign, slack)
+            return merge(first + [(root + low, root + high) for low, high in rest])
+        turn = 1.0 if e + e_rate * (0.5 * length if np.isfinite(length) else 1.0) >= 0 else -1.0
+        e, e_rate = turn * e, turn * e_rate
+        lines = [(way * r - e - slack, way * rate - e_rate) for way in (1.0, -1.0)]
+    else:
+        lines = [(sign * (r - e) - slack, sign * (rate - e_rate))]
+    low, high = _all_negative(lines)
     inner = [end[(end > 0) & (end < length)] for end in (low, high)]
     ends = np.unique(np.concatenate([[0.0], *inner, [length]]))
     middles = 0.5 * (ends[:-1] + ends[1:])
@@ -102,33 +116,17 @@ def _uncovered(r, rate, e, e_rate, length, k, sign):
     return merge([(ends[j], ends[j + 1]) for j in np.flatnonzero(below < k)])
 
 
-def _half_lines(start, slope):
-    """Open intervals where ``start + slope * t`` is negative: their ends, for the rows that have one."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        root = -start / slope
-    low = np.where(slope < 0, root, -np.inf)
-    high = np.where(slope > 0, root, np.inf)
-    some = (slope != 0) | (start < 0)
-    return low[some], high[some]
-
-
-def _between(r, rate, e, e_rate):
-    """Open intervals where ``|r + rate t| < |e + e_rate t|``: the product of two lines is negative."""
-    one, two = (r - e, rate - e_rate), (r + e, rate + e_rate)
-    lead = one[1] * two[1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        roots = np.sort(np.stack([-one[0] / one[1], -two[0] / two[1]]), axis=0)
-    middle, outer = lead > 0, lead < 0
-    low = [roots[0][middle], np.full(np.count_nonzero(outer), -np.inf), roots[1][outer]]
-    high = [roots[1][middle], roots[0][outer], np.full(np.count_nonzero(outer), np.inf)]
-    for flat, other in ((one, two), (two, one)):
-        # A line without slope: the other decides, where the constant is not 0.
-        which = (flat[1] == 0) & (flat[0] != 0) & ((other[1] != 0) | (flat is one))
-        turn = np.sign(flat[0][which])
-        ends = _half_lines(turn * other[0][which], turn * other[1][which])
-        low.append(ends[0])
-        high.append(ends[1])
-    return np.concatenate(low), np.concatenate(high)
+def _all_negative(lines):
+    """Sorted ends of the open intervals, one a row, where all of its lines are negative."""
+    low, high = -np.inf, np.inf
+    for start, slope in lines:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            root = -start / slope
+        never = (slope == 0) & (start >= 0)
+        low = np.maximum(low, np.where(slope < 0, root, np.where(never, np.inf, -np.inf)))
+        high = np.minimum(high, np.where(slope > 0, root, np.inf))
+    some = low < high
+    return np.sort(low[some]), np.sort(high[some])
 
 
 def _decided(r, rate, e, e_rate, length, k, sign):
@@ -149,3 +147,40 @@ def _decided(r, rate, e, e_rate, length, k, sign):
     if np.min(new) > kth_smallest(high, k):
         return False
     return None
+
+
+def decided_prefix(r, change, e, e_change, error, k, side):
+    """What is certain from t = 0 on about lines that are known up to errors, for t in [0, 1].
+
+    Parameters
+    ----------
+    r, change : (n,) arrays
+        Training residuals at t = 0 and their changes to t = 1.
+    e, e_change : float
+        The new row's residual and its change.
+    error : (n,) array
+        Bounds on the error of each training residual plus that of the new one.
+    k : int
+    side : {"two-sided", "upper", "lower"}
+
+    Returns
+    -------
+    list of (first, last, inside)
+        Consecutive stretches from 0 up to the first point that is not decided.
+    """
+    sign = {"two-sided": 0, "upper": 1, "lower": -1}[side]
+    surely = _uncovered(r, change, e, e_change, 1.0, k, sign, error)
+    maybe = _uncovered(r, change, e, e_change, 1.0, k, sign, -error)
+    starts = [0.0, *(high for _, high in maybe)]
+    out_of_it = list(zip(starts, [*(low for low, _ in maybe), 1.0], strict=True))
+    out, at = [], 0.0
+    while at < 1.0:
+        for pieces, inside in ((surely, True), (out_of_it, False)):
+            last = next((high for low, high in pieces if low <= at < high), None)
+            if last is not None:
+                out.append((at, last, inside))
+                at = last
+                break
+        else:
+            break
+    return out

@@ -58,7 +58,7 @@ class NormReach:
     def _widest_norms(self):
         return self.new.grid
 
-    def _groups(self, t):
+    def groups(self, t):
         """The groups at tilts ``t`` (g,); the last answer is kept, for it is asked for repeatedly."""
         known, groups = self._groups_at
         if known is None or not np.array_equal(known, t):
@@ -73,21 +73,21 @@ class NormReach:
     def shift(self, t):
         """Bound on the movement of each new row's own prediction (g,)."""
         out = np.empty(self.count)
-        for which, _, norms, move in self._groups(t):
+        for which, _, norms, move in self.groups(t):
             out[which] = move * norms
         return out
 
     def before(self, t):
         """The part of `shift` that is there whatever the new response is (g,)."""
         out = np.empty(self.count)
-        for which, metric, norms, _ in self._groups(t):
+        for which, metric, norms, _ in self.groups(t):
             out[which] = metric.start * norms
         return out
 
     def quantile(self, score, k, t, direction, inner=False):
         """k-th smallest upper (``inner``: lower) bound of the training scores (g,)."""
         out = np.empty(self.count)
-        for which, metric, _, move in self._groups(t):
+        for which, metric, _, move in self.groups(t):
             move = -move if inner else move
             out[which] = kth_of_lines(*self._lines(score, k, metric, move), move)
         return np.maximum(out, 0.0) if score.absolute else out
@@ -109,7 +109,7 @@ class NormReach:
     def tau(self, t):
         """Bounds on the movement of every training row's prediction (g, n)."""
         out = np.empty((self.count, len(self.base.problem.v)))
-        for which, metric, _, move in self._groups(t):
+        for which, metric, _, move in self.groups(t):
             out[which] = move[:, None] * metric.rows
         return out
 

@@ -11,6 +11,7 @@ from ...scores import conformal_rank
 from ..intervals import Intervals
 from .clipped import ClippedPieces
 from .pieces import OuterEnds
+from .smooth import SmoothPieces
 
 __all__ = ["exact"]
 
@@ -33,7 +34,8 @@ def exact(fits, rows, alphas, *, side="two-sided", tol=1e-6):
     """
     ranks = [conformal_rank(alpha, fits.n) for alpha in alphas]
     finite = sorted({k for k in ranks if k <= fits.n})
-    solver = ClippedPieces(fits, side)
+    clipped = fits.loss.softness is not None
+    solver = ClippedPieces(fits, side) if clipped else SmoothPieces(fits, side, tol)
     found = dict(zip(finite, _sets(solver, rows, finite, side), strict=True))
     return found, solver
 
@@ -54,7 +56,7 @@ def _sets(solver, rows, ranks, side):
         pieces = {}
         for i in np.flatnonzero(careful):
             found = [piece for j in range(len(zones)) for piece in solver.pieces(j, rows[i], k)]
-            pieces[i] = merge(found, near=_JOIN * max(abs(zones[0].scale), abs(zones[-1].scale)))
+            pieces[i] = merge(found, near=_JOIN * solver.fits.scale)
             lower[i], upper[i] = (pieces[i][0][0], pieces[i][-1][1]) if pieces[i] else (np.nan, np.nan)
         out.append((lower, upper, pieces))
     return out

@@ -1,0 +1,134 @@
+"""Exact sets, to a tolerance, for losses whose slope bends: a certified walk in the tilt.
+
+The new residual r fixes the tilt, and r is in the set if r <= Q, the k-th smallest score of the tilted
+fit. From one tilted fit the curvature bound limits Q at every other tilt, so each fit moves a certified
+outer bound to its fixed point; Q changes with the tilt as slowly as a leverage, so a few fits reach the
+tolerance (theory, section 5). Where that contraction cannot be shown the candidate itself is scanned.
+"""
+
+import numpy as np
+
+from ...path import chord_fits
+from ...scores import kth_smallest
+from ..stable import outer_residuals
+from .pieces import Pieces, ZoneEnds
+from .scan import scan
+
+__all__ = ["SmoothPieces"]
+
+_ENTRIES = 1_000_000
+_FITS = 12
+_CONTRACTION = 0.5
+
+
+class SmoothPieces(Pieces):
+    """`Pieces` by tilted fits with certified bounds in between.
+
+    Parameters
+    ----------
+    tol : float
+        Relative to the scale of the response.
+    """
+
+    def __init__(self, fits, side, tol):
+        super().__init__(fits, side)
+        self.tol = tol
+
+    def pieces(self, j, row, k):
+        zone = self.fits.zones[j]
+        if zone.keep:
+            return [(zone.lower, zone.upper)]
+        found, count = scan(self.fits, j, row, k, self.side, self.tol)
+        self.tilted += count
+        return found
+
+    def ends(self, j, rows, ranks, direction):
+        base = self.fits.fit(j)
+        shape = len(ranks), len(rows)
+        distance, simple = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
+        eta = rows @ base.solution.x
+        for a, k in enumerate(ranks):
+            if not base.problem.lasso.any():
+                distance[a], simple[a] = self._distances(base, rows, k, direction)
+        return ZoneEnds(
+            ends=base.zone.centre + base.zone.scale * (eta + direction * distance),
+            prediction=base.predict(rows),
+            simple=simple,
+            size=np.zeros(len(rows)),
+        )
+
+    def _distances(self, base, rows, k, direction):
+        """Distances of the ends from the base prediction, and whether the walk settles them (m,)."""
+        moves, score, outer = outer_residuals(base, rows, k, self.side, direction)
+        out, simple = np.full(len(rows), np.nan), np.zeros(len(rows), dtype=bool)
+        if np.isposinf(outer).all() and np.isinf(base.steepest(direction)):
+            out[:], simple[:] = np.inf, True  # no finite end can be certified
+            return out, simple
+        slope = base.slope(np.maximum(outer, 0.0), direction)
+        for which, metric, norms, move in moves.groups(slope):
+            which = np.arange(len(rows))[which]
+            least = np.maximum(
+                np.array([kth_smallest(score.values - m * metric.rows, k) for m in move]), 0.0
+            )
+            curvature = base.problem.loss.curvature(direction * np.array([least, outer[which]])).max(axis=0)
+            rate = np.max(metric.rows) * norms * curvature
+            good = (rate < _CONTRACTION) & (least > 0) & np.isfinite(outer[which])
+            size = max(1, _ENTRIES // len(score.r))
+            for first in range(0, len(which), size):
+                part = slice(first, first + size)
+                chosen = good[part]
+                at = which[part][chosen]
+                if not len(at):
+                    continue
+                inside = least[part][chosen], norms[part][chosen]
+                out[at], simple[at] = self._walk(
+                    base, metric, rows[at], outer[at], *inside, k, direction
+                )
+        return out, simple
+
+    def _walk(self, base, metric, rows, outer, least, norms, k, direction):
+        """Distances of the ends, certified from outside, and whether they are within the tolerance."""
+        loss, inverse = base.problem.loss, base.base_root.W.T @ base.base_root.W
+        theta = np.repeat(base.solution.x[None], len(rows), axis=0)
+        plain = float(kth_smallest(self.score(base.solution.r), k))
+        r = np.clip(np.full(len(rows), plain), least, outer)
+        limit = metric.kappa * base.widths
+        settled = np.zeros(len(rows), dtype=bool)
+        distance = np.full(len(rows), np.nan)
+        left = np.arange(len(rows))
+        for _ in range(_FITS):
+            slope = loss.derivative(direction * r[left])
+            theta[left], residuals, e = chord_fits(
+                base.problem, inverse, -slope[:, None] * rows[left], theta[left]
+            )
+            self.tilted += len(left)
+            inside = np.all(np.abs(residuals - base.solution.r) <= limit, axis=1)
+            error = metric.inflation * np.sqrt(np.einsum("ij,jk,ik->i", e, inverse, e))
+            scores, here = self.score(residuals), r[left]
+            now = kth_smallest(scores, k)
+
+            def move(at):
+                """Move of the fits between the tilt of ``here`` and that of a residual ``at``."""
+                return error + np.abs(loss.derivative(direction * at) - slope) * norms[left]  # noqa: B023
+
+            def bound(at):
+                """Upper bound on the order statistic between them."""
+                return kth_smallest(scores + move(at)[:, None] * metric.rows, k)  # noqa: B023
+
+            farthest = outer[left]
+            for _ in range(2):  # from above, down to here
+                farthest = np.maximum(here, np.minimum(farthest, bound(farthest)))
+            nearest = np.minimum(now, here)
+            below = np.where(farthest > here, farthest, np.maximum(bound(nearest), nearest))
+            outer[left] = np.where(inside, np.minimum(farthest, below), outer[left])
+            slack = norms[left] * move(outer[left])
+            done = inside & (outer[left] - now + slack <= 0.5 * self.tol)
+            eta = np.einsum("ij,ij->i", rows[left], theta[left] - base.solution.x)
+            far = direction * eta + outer[left] + slack
+            at = left[done]
+            distance[at], settled[at] = far[done], True
+            r[left] = np.clip(now, least[left], outer[left])
+            left = left[~done & inside]
+            if not len(left):
+                break
+        return distance, settled
