@@ -19,7 +19,7 @@ from common import (
 from sklearn.datasets import load_diabetes
 
 import stabconf
-from stabconf.conformal import METHODS
+from stabconf.conformal import stable as stable_intervals
 from stabconf.response import location_scale
 from stabconf.scores import p_values
 from stabconf.solvers import Problem, minimise
@@ -124,7 +124,7 @@ def cost_row(table, rows, unit, loss, bound, penalty, repeats):
     results = housing_fit(table, loss, penalty)
 
     def later():
-        return METHODS["stable"](results._zones, rows, ALPHA, bound=bound)
+        return stable_intervals(results._zones, rows, ALPHA, bound=bound)
 
     def first():
         results.__dict__.pop("_zones", None)

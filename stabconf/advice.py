@@ -7,7 +7,7 @@ import numpy as np
 from .checks import is_number
 from .errors import InputError, InputTypeError, SampleSizeWarning, StabilityWarning
 
-__all__ = ["check_alpha", "warn_about"]
+__all__ = ["check_alpha", "check_candidates", "warn_about"]
 
 
 def check_alpha(alpha):
@@ -22,6 +22,19 @@ def check_alpha(alpha):
         if not 0 < value < 1:
             raise InputError(f"alpha={value!r} is not allowed: give a miscoverage between 0 and 1")
     return [float(value) for value in values], single
+
+
+def check_candidates(z):
+    """Candidate responses as an array of finite numbers."""
+    values = [z] if np.isscalar(z) or z is None else list(z)
+    if not values:
+        raise InputError("z=[] is empty: give a candidate response, or several")
+    for value in values:
+        if not is_number(value):
+            raise InputTypeError(f"z={value!r} is a {type(value).__name__}: give numbers")
+        if not np.isfinite(value):
+            raise InputError(f"z={value!r} is not allowed: give finite candidate responses")
+    return np.array(values, dtype=float)
 
 
 def warn_about(made, model, zones):

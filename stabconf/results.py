@@ -10,21 +10,22 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from .advice import check_alpha, warn_about
-from .conformal import METHODS, ZoneFits, choose_method
+from .advice import check_alpha, check_candidates, warn_about
+from .conformal import ZoneFits, check_bound, conformity, make_intervals, row_tau
 from .design import Design, Standardizer
-from .errors import AssumptionError, InputError, InputTypeError
+from .errors import AssumptionError, InputTypeError
 from .files import write_whole
+from .frames import conformity_frame, interval_frame, level_frame
 from .losses import Loss
 from .penalties import Penalty
 from .prediction import Prediction
 from .solvers import Solution
-from .stability import default_bound, new_rows, reach
+from .stability import default_bound
 from .summary import summarise
 
 __all__ = ["ModelSpec", "Results", "load"]
 
-_SIDES = ("two-sided", "upper", "lower")
+_SUMMARY_ROWS = 200
 
 
 @dataclass(frozen=True)
@@ -151,11 +152,25 @@ class Results:
             New rows; the training design points by default.
         alpha : float or sequence of float
             Miscoverage. A sequence gives a column level per alpha.
-        method : {"auto", "stable"}
-            "auto" is the tightest certified method for this loss and penalty.
+        method : {"auto", "exact", "stable"}
+            "exact" gives the full conformal set (the hull, where it is not an interval), "stable" an
+            enclosure of it from one fit for all rows. "auto" is exact, unless an option of the stable
+            method is given.
         side : {"two-sided", "upper", "lower"}
             One-sided intervals rank signed residuals; their other end is infinite.
         **options
+            Of the exact method:
+
+            tol : float
+                For losses whose slope bends (log-cosh, pseudo-Huber, linex, power): how far outside the
+                exact end an end may be, relative to the scale of the response (default 1e-6).
+            n_jobs : int
+                Processes that share the rows; -1 for one a core.
+            progress : bool
+                Show a progress bar; by default only in a terminal, once the work takes long.
+
+            Of the stable method:
+
             bound : {"curvature", "norm", "ball", "paper"}
                 Stability bound; by default "curvature" for losses with curvature, else "norm". Above
                 10,000 new rows their norms are rounded up by at most 0.4 %, which makes the part of
@@ -167,7 +182,8 @@ class Results:
         -------
         DataFrame
             ``lower`` and ``upper`` on the index of ``exog``; NaN where a row has a missing value. Its
-            ``attrs`` hold method, guarantee and the share of the width that is owed to stability.
+            ``attrs`` hold method, guarantee, the share of the width that is owed to stability, and under
+            ``pieces`` the parts of those sets that are not intervals, by row label.
 
         Examples
         --------
@@ -177,21 +193,16 @@ class Results:
         >>> res = stabconf.fit("foodexp ~ income", data, loss="huber", penalty=0.01)
         >>> res.conf_int_conformal({"income": [500.0, 1000.0]}, alpha=0.1).round(0)
            lower  upper
-        0  222.0  533.0
-        1  481.0  790.0
+        0  224.0  532.0
+        1  481.0  789.0
         """
         rows, index = self._new_rows(exog)
         alphas, single = check_alpha(alpha)
         made = self._intervals(rows, alphas, method, side, options)
-        frames = [self._frame(intervals, rows, index) for intervals in made]
+        complete = ~np.isnan(rows).any(axis=1)
+        frames = [interval_frame(intervals, complete, index, self._design) for intervals in made]
         warn_about(made, self.model, self._zones.zones)
-        if single:
-            return frames[0]
-        frame = pd.concat(frames, axis=1, keys=alphas, names=["alpha", None])
-        frame.attrs = {**frames[0].attrs, "alpha": alphas}
-        frame.attrs["k"] = [intervals.k for intervals in made]
-        frame.attrs["stability_share"] = [intervals.stability_share for intervals in made]
-        return frame
+        return frames[0] if single else level_frame(frames, alphas)
 
     def get_prediction(self, exog=None, method="auto", side="two-sided", **options):
         """Predictions and their intervals, as statsmodels' ``get_prediction``.
@@ -211,6 +222,45 @@ class Results:
         0  377.8         222.3         533.2
         """
         return Prediction(self, exog, {"method": method, "side": side, **options})
+
+    def conformity(self, exog, z, side="two-sided", bound=None):
+        """The conformity function: exact p-values of candidate responses, between stability bounds.
+
+        Parameters
+        ----------
+        exog : DataFrame
+            New rows.
+        z : float or sequence of float
+            Candidate responses, the same for every row.
+        side : {"two-sided", "upper", "lower"}
+        bound : str, optional
+            Stability bound, as in `conf_int_conformal`.
+
+        Returns
+        -------
+        DataFrame
+            ``p``, ``p_lo`` and ``p_up``, indexed by the rows of ``exog`` and by ``z``. A candidate is in
+            the conformal set if ``p > alpha``. NaN where a row has a missing value.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad", penalty=0.1)
+        >>> res.conformity({"income": [500.0]}, z=[250.0, 400.0, 600.0]).round(3)
+                     p   p_lo   p_up
+          z
+        0 250.0  0.131  0.102  0.148
+          400.0  1.000  1.000  1.000
+          600.0  0.051  0.042  0.059
+        """
+        rows, index = self._new_rows(exog)
+        candidates = check_candidates(z)
+        bound = check_bound(self._zones, bound, side)
+        out = np.full((len(rows), 3, len(candidates)), np.nan)
+        for i in np.flatnonzero(~np.isnan(rows).any(axis=1)):
+            out[i] = conformity(self._zones, rows[i], candidates, side, bound)
+        return conformity_frame(out, index, candidates)
 
     def tau(self, exog=None, bound=None, z=None):
         """Stability bounds: how far each prediction can move when a new response joins the fit.
@@ -243,7 +293,7 @@ class Results:
         bound = bound or default_bound(self.model.loss)
         out = np.full((len(rows), self.nobs + 1), np.nan)
         for i in np.flatnonzero(~np.isnan(rows).any(axis=1)):
-            out[i] = self._row_tau(rows[i : i + 1], bound, z)
+            out[i] = row_tau(self._zones, rows[i : i + 1], bound, z)
         columns = pd.Index([*self._design.index, "new"], dtype=object)
         return pd.DataFrame(out, index=index, columns=columns)
 
@@ -255,7 +305,8 @@ class Results:
         Parameters
         ----------
         alpha : float
-            Level at which the interval block is computed, at the training design points.
+            Level at which the interval block is computed, at the training design points (at 200 of them
+            where there are more).
 
         Returns
         -------
@@ -276,11 +327,9 @@ class Results:
         ==================================
         """
         (alpha,), _ = check_alpha([alpha] if np.isscalar(alpha) else alpha)
-        try:
-            made = self._intervals(self._X, [alpha], "auto", "two-sided", {"inner": True})[0]
-        except AssumptionError as error:
-            return summarise(self, self._design, self._solution, None, str(error))
-        return summarise(self, self._design, self._solution, made)
+        rows = self._X[np.linspace(0, self.nobs - 1, min(self.nobs, _SUMMARY_ROWS)).astype(int)]
+        made = [self._attempt(rows, alpha, method) for method in ("exact", "stable")]
+        return summarise(self, self._design, self._solution, *made)
 
     # Persistence ---------------------------------------------------------------------------------
 
@@ -343,64 +392,20 @@ class Results:
         rows, index = self._design.new_rows(exog)
         return self._columns.apply(rows), index
 
-    def _row_tau(self, row, bound, z):
-        """Stability bounds of one new row (n + 1,): the worst over the zones, or those at ``z``."""
-        fits = self._zones
-        which = [j for j, zone in enumerate(fits.zones) if not zone.keep] if z is None else [fits.at(z)]
-        worst = np.zeros(self.nobs + 1)
-        for j in which:
-            base, scale = fits.fit(j), fits.zones[j].scale
-            moves = reach(base, new_rows(base, row, bound), bound)
-            slope = np.array([max(base.steepest(-1), base.steepest(1))])
-            if z is not None:
-                size = np.abs(z - base.predict(row)) / scale + moves.before(np.zeros(1))
-                slope = np.minimum(slope, np.maximum(base.slope(size, -1), base.slope(size, 1)))
-            worst = np.maximum(worst, scale * np.append(moves.tau(slope)[0], moves.shift(slope)))
-        return worst
-
     def _predictions(self, rows):
         return self._centre + self._scale * (rows @ self._solution.x)
 
+    def _attempt(self, rows, alpha, method):
+        """Two-sided `Intervals`, or the reason why the method refuses."""
+        try:
+            return self._intervals(rows, [alpha], method, "two-sided", {})[0]
+        except AssumptionError as refusal:
+            return str(refusal)
+
     def _intervals(self, rows, alphas, method, side, options):
         """One `Intervals` an alpha, for the rows without missing values."""
-        if side not in _SIDES:
-            raise InputError(f"side={side!r} is unknown: give one of {', '.join(_SIDES)}")
-        name = choose_method(self.model.loss) if method == "auto" else method
-        if name not in METHODS:
-            raise InputError(f"method={method!r} is unknown: give 'auto' or one of {', '.join(METHODS)}")
-        options = dict(options)
-        options["bound"] = options.get("bound") or default_bound(self.model.loss)
-        unknown = sorted(set(options) - {"bound", "inner"})
-        if unknown:
-            raise InputTypeError(f"option {unknown[0]!r} is unknown: the options are bound and inner")
         complete = rows[~np.isnan(rows).any(axis=1)]
-        return [METHODS[name](self._zones, complete, a, side=side, **options) for a in alphas]
-
-    def _frame(self, intervals, rows, index):
-        complete = ~np.isnan(rows).any(axis=1)
-        columns = {"lower": intervals.lower, "upper": intervals.upper}
-        if intervals.inner_lower is not None:
-            columns |= {"inner_lower": intervals.inner_lower, "inner_upper": intervals.inner_upper}
-        made = {}
-        for name, values in columns.items():
-            made[name] = np.full(len(rows), np.nan)
-            made[name][complete] = values
-        frame = pd.DataFrame(made, index=index)
-        if self._design.transformed:
-            frame.columns.name = self._design.response
-        frame.attrs = {
-            "response": self._design.response,
-            "method": intervals.method,
-            "bound": intervals.bound,
-            "side": intervals.side,
-            "alpha": intervals.alpha,
-            "k": intervals.k,
-            "n": intervals.n,
-            "certified": intervals.certified,
-            "guarantee": intervals.guarantee,
-            "stability_share": intervals.stability_share,
-        }
-        return frame
+        return make_intervals(self._zones, complete, alphas, method, side, options)
 
 
 def load(path):

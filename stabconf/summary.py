@@ -23,7 +23,7 @@ class _Summary(Summary):
         return "\n\n".join([*parts, self.extra_txt.replace("\n", " \\newline\n ")])
 
 
-def summarise(results, design, solution, intervals, refusal=None):
+def summarise(results, design, solution, exact, stable):
     """The `Summary` of a fit and of its intervals at the training design points.
 
     Parameters
@@ -31,11 +31,10 @@ def summarise(results, design, solution, intervals, refusal=None):
     results : Results
     design : Design
     solution : Solution
-    intervals : Intervals or None
-        None where no method certifies intervals for this model.
-    refusal : str, optional
-        Why there are none.
+    exact, stable : Intervals or str
+        By either method at the same training points, or why it refuses.
     """
+    refused = isinstance(exact, str)
     summary = _Summary()
     summary.tables.append(_model_table(results, design, solution))
     cells = [
@@ -45,9 +44,10 @@ def summarise(results, design, solution, intervals, refusal=None):
     names = [textwrap.shorten(str(name), 40, placeholder="...") for name in design.names]
     head = ["coef", "standardized"]
     summary.tables.append(SimpleTable(cells, head, names, title=None, txt_fmt=fmt_params))
-    if intervals is not None:
-        summary.tables.append(_interval_table(results.model, intervals))
-    summary.add_extra_txt(_notes(results, design, intervals, refusal))
+    if not refused:
+        summary.tables.append(_interval_table(results.model, exact, stable))
+    notes = [f"No intervals: {exact}."] if refused else _interval_notes(exact)
+    summary.add_extra_txt(_notes(results, design, notes))
     return summary
 
 
@@ -68,23 +68,29 @@ def _model_table(results, design, solution):
     return _pairs("Regularised robust regression", left, right)
 
 
-def _interval_table(model, intervals):
-    finite = intervals.width[np.isfinite(intervals.width)]
+def _interval_table(model, intervals, stable):
     left = [
         ("Method:", intervals.method),
-        ("Stability bound:", intervals.bound),
         ("alpha:", f"{intervals.alpha:g}"),
         ("Order statistic:", f"{intervals.k} of {intervals.n}"),
-        ("Lipschitz rho:", _number(model.loss.lipschitz)),
+        ("Infinite:", str(int(np.sum(np.isinf(intervals.width))))),
+        ("Not an interval:", str(len(intervals.pieces))),
     ]
     right = [
-        ("Mean width:", _number(np.mean(finite)) if len(finite) else "inf"),
-        ("Infinite:", str(int(np.sum(np.isinf(intervals.width))))),
-        ("Due to stability:", f"{intervals.stability_share:.1%}"),
-        ("Largest tau:", _number(intervals.largest_tau)),
+        ("Mean width:", _mean_width(intervals)),
         ("Certified gap:", _number(intervals.certified_gap)),
+        ("Stable width:", "none" if isinstance(stable, str) else _mean_width(stable)),
+        ("Largest tau:", "none" if isinstance(stable, str) else _number(stable.largest_tau)),
+        ("Lipschitz rho:", _number(model.loss.lipschitz)),
     ]
-    return _pairs("Conformal intervals at the training points", left, right)
+    count = len(intervals.width)
+    where = "the training points" if count == intervals.n else f"{count} of the training points"
+    return _pairs(f"Conformal intervals at {where}", left, right)
+
+
+def _mean_width(intervals):
+    finite = intervals.width[np.isfinite(intervals.width)]
+    return _number(np.mean(finite)) if len(finite) else "inf"
 
 
 def _pairs(title, left, right):
@@ -104,8 +110,7 @@ def _pairs(title, left, right):
     return tables[0]
 
 
-def _notes(results, design, intervals, refusal):
-    notes = _interval_notes(intervals) if intervals is not None else [f"No intervals: {refusal}."]
+def _notes(results, design, notes):
     notes.append("Coefficients are shrunk by the penalty; standard errors are not defined for them.")
     if design.transformed:
         notes.append(f"Predictions and intervals are of the transformed response {design.response}.")
@@ -124,9 +129,12 @@ def _interval_notes(intervals):
     guarantee = "certified" if intervals.certified else "NOT certified"
     notes = [
         f"Guarantee: {intervals.guarantee} ({guarantee}), given the design map learned in training.",
-        "The mean width of the exact full conformal sets is less than 'Mean width' by at most "
-        "'Certified gap'.",
+        "The exact full conformal sets are narrower on average by at most 'Certified gap'; 'Stable "
+        "width' is what one fit for all new rows certifies, and 'Largest tau' how far it lets a new "
+        "response move its own prediction.",
     ]
+    if intervals.pieces:
+        notes.append("Some sets are not intervals: the intervals are their hulls.")
     if intervals.k > intervals.n:
         notes.append("Too few rows for this alpha: the intervals are infinite.")
     return notes

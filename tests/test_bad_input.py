@@ -102,7 +102,7 @@ NEW_CASES = {
     "unknown method": (dict(method="magic"), r"method='magic' is unknown: give 'auto' or one of"),
     "unknown side": (dict(side="left"), r"side='left' is unknown: give one of two-sided, upper, lower"),
     "unknown bound": (dict(bound="loose"), r"bound='loose' is unknown: give one of curvature"),
-    "unknown option": (dict(bond="norm"), r"option 'bond' is unknown: the options are"),
+    "unknown option": (dict(bond="norm"), r"option 'bond' is unknown to method 'exact': its options are"),
     "exog is an array": (dict(exog=np.ones((2, 2))), r"exog is a ndarray: give a pandas DataFrame"),
     "exog lacks a column": (dict(exog=NEW[["x"]]), r"exog lacks column 'g' that the formula"),
     "unseen category": (dict(exog=NEW.assign(g="z")), r"exog has a category that training did not.*'z'"),

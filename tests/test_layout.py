@@ -31,14 +31,16 @@ ALLOWED = {
         {"errors", "losses", "penalties", "response", "scores", "solvers"},
         {"numpy", "scipy"},
     ),
-    "conformal": ({"errors", "response", "scores", "solvers", "stability"}, {"numpy"}),
+    "path": ({"scores"}, {"numpy", "scipy"}),
+    "conformal": ({"errors", "path", "response", "scores", "solvers", "stability"}, {"numpy", "tqdm"}),
     "advice": ({"checks", "errors"}, {"numpy"}),
     "summary": (set(), {"numpy", "statsmodels"}),
+    "frames": (set(), {"numpy", "pandas"}),
     "report": ({"files"}, set()),
     "prediction": ({"errors"}, {"numpy", "pandas"}),
     "results": (
-        {"advice", "conformal", "design", "errors", "files", "losses", "penalties", "prediction"}
-        | {"solvers", "stability", "summary"},
+        {"advice", "conformal", "design", "errors", "files", "frames", "losses", "penalties"}
+        | {"prediction", "solvers", "stability", "summary"},
         {"numpy", "pandas"},
     ),
     "model": (

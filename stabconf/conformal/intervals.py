@@ -1,10 +1,15 @@
 """The record that every interval method returns."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["Intervals"]
+__all__ = ["Intervals", "guarantee"]
+
+
+def guarantee(alpha):
+    """The coverage statement of a certified method, in words."""
+    return f"covers with probability at least {1 - alpha:g}, exchangeable rows"
 
 
 @dataclass(frozen=True)
@@ -25,10 +30,19 @@ class Intervals:
         Rank of the order statistic, and the number of training rows.
     alpha : float
     side : {"two-sided", "upper", "lower"}
-    method, bound : str
+    method : str
+    bound : str or None
+        Stability bound, for the methods that use one.
     certified : bool
     guarantee : str
         The coverage statement, in words.
+    pieces : dict
+        ``{row: ((lower, upper), ...)}`` for the rows whose set is not an interval, where the method
+        knows; lower and upper above are then the ends of its hull.
+    tilted_fits : int
+        Tilted fits that were made.
+    tol : float
+        How far an end may be outside the exact one, in units of the response; NaN where unknown.
     """
 
     lower: np.ndarray
@@ -42,9 +56,12 @@ class Intervals:
     alpha: float
     side: str
     method: str
-    bound: str
+    bound: str | None
     certified: bool
     guarantee: str
+    pieces: dict = field(default_factory=dict)
+    tilted_fits: int = 0
+    tol: float = np.nan
 
     @property
     def width(self):
@@ -75,9 +92,9 @@ class Intervals:
 
     @property
     def certified_gap(self):
-        """Mean of the outer less the inner width: the exact width is within this of the outer."""
+        """How much wider than the exact ones the intervals are on average, at most."""
         if self.inner_lower is None:
-            return np.nan
+            return self.tol * (2 if self.side == "two-sided" else 1)
         gap = self.width - np.nan_to_num(self.inner_upper - self.inner_lower, nan=0.0)
         gap = gap[np.isfinite(gap)]
         return float(np.mean(gap)) if len(gap) else np.nan

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..scores import conformal_rank, kth_smallest
 from ..stability import Score, new_rows, reach
-from .intervals import Intervals
+from .intervals import Intervals, guarantee
 
 __all__ = ["far_ends", "inner_hull", "outer_residuals", "stable"]
 
@@ -72,7 +72,7 @@ def stable(fits, rows, alpha, *, side="two-sided", bound, inner=False):
         method="stable",
         bound=bound,
         certified=True,
-        guarantee=f"covers with probability at least {1 - alpha:g}, exchangeable rows",
+        guarantee=guarantee(alpha),
     )
 
 

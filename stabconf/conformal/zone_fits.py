@@ -37,6 +37,7 @@ class ZoneFits:
         self.X, self.y, self.loss = X, y, loss
         self.ridge, self.lasso, self.intercept = ridge, lasso, intercept
         level = None if intercept is None else loss.level
+        self.standardize = standardize
         self.zones = zones(y, level) if standardize else [_WHOLE_LINE]
         self._start = start
         self._options = {"solver": solver, "tol": tol, "max_iter": max_iter}
@@ -65,11 +66,10 @@ class ZoneFits:
         return self._fits[j]
 
     def clipped(self, centre, scale):
-        """The `ClippedFit` at a location and scale: solved by Newton's method, for paths start at a
-        minimiser and not near one."""
+        """The `ClippedFit` at a location and scale: by the default solver, for paths start at a minimiser
+        and not near one."""
         if (centre, scale) not in self._clipped:
-            options = {**self._options, "solver": "newton"}
-            self._clipped[centre, scale] = ClippedFit.of(*self._solve(centre, scale, **options))
+            self._clipped[centre, scale] = ClippedFit.of(*self._solve(centre, scale))
         return self._clipped[centre, scale]
 
     def problem(self, centre, scale, tilt=None):

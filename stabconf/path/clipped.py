@@ -40,6 +40,8 @@ class ClippedFit:
         Stationarity residual.
     count : int
         Number of data rows.
+    penalised : bool
+        Whether the objective itself has a ridge part in every coordinate.
     """
 
     X: np.ndarray
@@ -54,6 +56,7 @@ class ClippedFit:
     side: np.ndarray
     e: np.ndarray
     count: int
+    penalised: bool
 
     @classmethod
     def of(cls, problem, solution):
@@ -77,7 +80,8 @@ class ClippedFit:
             ridge = ridge + _RIDGE * np.mean(np.square(problem.X)) * n
         e = problem.ridge * solution.x - X.T @ u + problem.tilt
         v = np.concatenate([problem.v, np.zeros(len(corners))])
-        return cls(X, v, lower, upper, soft, ridge, solution.x, r, u, side, e, n)
+        penalised = bool(np.all(problem.ridge > 0))
+        return cls(X, v, lower, upper, soft, ridge, solution.x, r, u, side, e, n, penalised)
 
     @cached_property
     def curvature(self):
@@ -96,6 +100,17 @@ class ClippedFit:
         if np.linalg.eigvalsh(scaled)[0] < 1e-12:
             return None
         return np.linalg.inv(scaled) / scale[:, None] / scale
+
+    @property
+    def is_unique(self):
+        """Whether the minimiser surely is the only one."""
+        if self.hessian_inverse is None:
+            return False
+        if self.soft[0] or self.penalised:
+            return True
+        exact, _ = self.exact_rows
+        room = np.minimum(self.up[exact] - self.u[exact], self.u[exact] + self.down[exact])
+        return len(exact) == len(self.theta) and bool(np.all(room > 1e-9))
 
     @cached_property
     def exact_rows(self):
@@ -132,6 +147,11 @@ class ClippedFit:
     def row_norms(self):
         """`norms` of the rows (n,)."""
         return self.norms(self.X)
+
+    @cached_property
+    def row_lengths(self):
+        """Euclidean lengths of the data rows (count,)."""
+        return np.linalg.norm(self.X[: self.count], axis=1)
 
     @cached_property
     def order(self):

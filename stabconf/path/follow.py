@@ -97,7 +97,7 @@ class _Batch:
     """Paths under way. Arrays have one line a path; ``slots`` hold the inner step rows, -1 if empty."""
 
     def __init__(self, fit, watched, force, growth, response, length):
-        size, c, p = len(force), len(watched), len(fit.theta)
+        size, p = len(force), len(fit.theta)
         self.growth, self.response, self.length = growth, response, length
         self.X, self.down, self.up = fit.X[watched], fit.down[watched], fit.up[watched]
         self.soft = fit.soft[watched]
@@ -199,7 +199,7 @@ class _Batch:
         used = self.slots >= 0
         u = np.take_along_axis(self.u, np.maximum(self.slots, 0), axis=1)
         factor = self.factor[:, None]
-        up, down = self.up[self.slots], self.down[self.slots]
+        up, down = (np.where(used, bound[self.slots], 0.0) for bound in (self.up, self.down))
         rate_up, rate_down = dm - self.growth * up, -dm - self.growth * down
         with np.errstate(divide="ignore", invalid="ignore"):
             to_up = np.where(used & (rate_up > 0), (factor * up - u) / rate_up, np.inf)
@@ -243,7 +243,8 @@ class _Batch:
         stuck = np.flatnonzero(self.stuck > self.theta.shape[1])
         if len(stuck):
             tied = distance[stuck] <= distance[stuck].min(axis=1, keepdims=True)
-            nearest[stuck] = np.argmin(np.where(tied, np.broadcast_to(rows, distance.shape)[stuck], len(self.X)), axis=1)
+            order = np.broadcast_to(rows, distance.shape)[stuck]
+            nearest[stuck] = np.argmin(np.where(tied, order, len(self.X)), axis=1)
         return nearest
 
     def _in_slots(self, rows):

@@ -46,18 +46,38 @@ class ResponsePath:
         """
         out = []
         if self.before is not None:
-            found = _segment(X, v, self.x, self.theta[0], -self.before, self.w[0], -np.inf, k, sign)
-            out += found
+            out += _segment(X, v, self.x, self.theta[0], -self.before, self.w[0], -np.inf, k, sign)
         for j in range(len(self.w) - 1):
             width = self.w[j + 1] - self.w[j]
             if width > 0:
                 direction = (self.theta[j + 1] - self.theta[j]) / width
-                out += _segment(
-                    X, v, self.x, self.theta[j], direction, self.w[j], self.w[j + 1], k, sign
-                )
+                out += _segment(X, v, self.x, self.theta[j], direction, self.w[j], self.w[j + 1], k, sign)
         if self.after is not None:
             out += _segment(X, v, self.x, self.theta[-1], self.after, self.w[-1], np.inf, k, sign)
         return merge(out)
+
+    def covers(self, w):
+        """Whether the path goes through responses ``w`` (g,)."""
+        low = -np.inf if self.before is not None else self.w[0] - _ROUNDING
+        high = np.inf if self.after is not None else self.w[-1] + _ROUNDING
+        return (w >= low) & (w <= high)
+
+    def at(self, w):
+        """Coefficients at responses ``w`` (g, p)."""
+        place = np.clip(np.searchsorted(self.w, w), 1, max(len(self.w) - 1, 1))
+        theta = np.empty((len(w), len(self.x)))
+        if len(self.w) > 1:
+            one, two = self.w[place - 1], self.w[place]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                share = np.where(two > one, (np.clip(w, one, two) - one) / (two - one), 0.0)
+            theta = self.theta[place - 1] + share[:, None] * (self.theta[place] - self.theta[place - 1])
+        else:
+            theta[:] = self.theta[0]
+        if self.before is not None:
+            theta += np.minimum(w - self.w[0], 0.0)[:, None] * self.before
+        if self.after is not None:
+            theta += np.maximum(w - self.w[-1], 0.0)[:, None] * self.after
+        return theta
 
 
 def merge(pieces, near=0.0):

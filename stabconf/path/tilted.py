@@ -5,7 +5,7 @@ the rows near the k-th. Both are guessed generously and confirmed afterwards fro
 that was found: ``|x_i' d| <= norm_i * length(d)`` holds for any d, at any penalty.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,7 +29,8 @@ class Tilted:
     move : (m, p) array
         T(t) - T(0).
     radius : (m,) array
-        Length of the stationarity residual in the inverse norm of P.
+        Length of the stationarity residual in the inverse norm of P; 0 where P is singular, for what
+        is left there are rounding errors at a unique minimiser.
     steps : (m,) array of int
         Steps of the path; 0 where it was given up for a fresh fit.
     """
@@ -38,10 +39,16 @@ class Tilted:
     radius: np.ndarray
     steps: np.ndarray
 
-    def order_statistics(self, fit, ranks, score):
+    @classmethod
+    def of(cls, move):
+        """Moves that are already known."""
+        return cls(move, np.zeros(len(move)), np.zeros(len(move), dtype=int))
+
+    def order_statistics(self, fit, ranks, score, slack=None):
         """k-th smallest scores of the training rows after the moves, a line a rank (len(ranks), m).
 
-        ``score`` maps residuals (..., n) to scores that change at most as much as the residuals.
+        ``score`` maps residuals (..., n) to scores that change at most as much as the residuals; with
+        ``slack`` (m,) each score is first raised by the slack times the length of its row.
         """
         r, X, norms = fit.r[: fit.count], fit.X[: fit.count], fit.row_norms[: fit.count]
         base = score(r)
@@ -49,6 +56,8 @@ class Tilted:
         out = np.empty((len(ranks), len(length)))
         for part in _chunks(length, fit.count):
             reach = norms * np.max(length[part])
+            if slack is not None:
+                reach = reach + fit.row_lengths * np.max(np.abs(slack[part]))
             low, high = base - reach, base + reach
             for j, k in enumerate(ranks):
                 if k > fit.count:
@@ -57,6 +66,8 @@ class Tilted:
                 below = high < kth_smallest(low, k)
                 window = np.flatnonzero(~below & (low <= kth_smallest(high, k)))
                 scores = score(r[window] - self.move[part] @ X[window].T)
+                if slack is not None:
+                    scores = scores + slack[part, None] * fit.row_lengths[window]
                 out[j, part] = kth_smallest(scores, k - int(np.count_nonzero(below)))
         return out
 
@@ -102,7 +113,8 @@ def tilted_fits(fit, rows, tilt, refit):
             good = found.arrived & (relative <= _TOLERANCE) & (length < limit)
             at = left[good]
             move[at], steps[at] = delta[good], found.steps[good]
-            radius[at] = np.sqrt(np.sum(np.square(e[good]) / fit.ridge, axis=1))
+            if fit.penalised:
+                radius[at] = np.sqrt(np.sum(np.square(e[good]) / fit.ridge, axis=1))
             wider = ~good & found.arrived & (length >= limit)
             left = left[wider]
             if count >= len(key):

@@ -1,43 +1,119 @@
 """Exact full conformal sets (theory, section 5).
 
 On each side the zones are visited from outside; a row is done at the first zone or gap that its set
-reaches. Rows whose set might have holes are gone through piece by piece.
+reaches. Rows whose set may have holes are gone through piece by piece.
 """
+
+from functools import partial
 
 import numpy as np
 
+from ...errors import AssumptionError
 from ...path import merge
 from ...scores import conformal_rank
-from ..intervals import Intervals
+from ..intervals import Intervals, guarantee
+from ..parallel import in_chunks
 from .clipped import ClippedPieces
 from .pieces import OuterEnds
 from .smooth import SmoothPieces
 
-__all__ = ["exact"]
+__all__ = ["exact", "make_pieces"]
 
 _JOIN = 1e-9  # of the scale: pieces nearer than this are one
 _DIRECTIONS = {"two-sided": (1, -1), "upper": (1,), "lower": (-1,)}
 
 
-def exact(fits, rows, alphas, *, side="two-sided", tol=1e-6):
-    """Exact intervals for new rows, one `Intervals` an alpha.
+def exact(fits, rows, alphas, *, side="two-sided", tol=1e-6, n_jobs=1, progress=None):
+    """Exact intervals for new rows.
 
     Parameters
     ----------
     fits : ZoneFits
     rows : (m, p) array
+        New design rows, without missing values.
     alphas : list of float
     side : {"two-sided", "upper", "lower"}
     tol : float
-        For losses whose slope is not clipped: ends are within this much of the exact ones, relative to
-        the scale of the response.
+        For losses whose slope bends (log-cosh, pseudo-Huber, linex, power): how far an end may be from
+        the exact one, relative to the scale of the response, and always outside it. The other losses
+        are exact but for rounding errors.
+    n_jobs : int
+        Processes that share the rows; -1 for one a core.
+    progress : bool or None
+        Show a progress bar; None shows one in a terminal once the work takes long.
+
+    Returns
+    -------
+    list of Intervals
+        One an alpha; the fits are shared, so more alphas cost little.
     """
+    _require_unique(fits)
     ranks = [conformal_rank(alpha, fits.n) for alpha in alphas]
     finite = sorted({k for k in ranks if k <= fits.n})
-    clipped = fits.loss.softness is not None
-    solver = ClippedPieces(fits, side) if clipped else SmoothPieces(fits, side, tol)
-    found = dict(zip(finite, _sets(solver, rows, finite, side), strict=True))
-    return found, solver
+    found = in_chunks(partial(_chunk, fits, finite, side, tol), rows, n_jobs, progress) if finite else []
+    return [
+        _intervals(fits, len(rows), alpha, k, side, tol, found)
+        for alpha, k in zip(alphas, ranks, strict=True)
+    ]
+
+
+def make_pieces(fits, side, tol):
+    """The `Pieces` that suit the loss."""
+    if fits.loss.softness is None:
+        return SmoothPieces(fits, side, tol)
+    return ClippedPieces(fits, side)
+
+
+def _require_unique(fits):
+    """Raise `AssumptionError` where the fit may not be unique, so that its set is not defined."""
+    if np.all(fits.ridge > 0):
+        return
+    zone = fits.zones[fits.reference]
+    if fits.loss.softness is None:
+        unique = np.all(np.isfinite(fits.fit(fits.reference).base_root.W))
+    else:
+        unique = fits.clipped(zone.centre, zone.scale).is_unique
+    if not unique:
+        raise AssumptionError(
+            f"the minimiser with loss {fits.loss.describe()} is not unique without the ridge part of the "
+            "penalty, so its conformal set is not defined: use penalty > 0 with l1_ratio < 1"
+        )
+
+
+def _chunk(fits, ranks, side, tol, rows):
+    """Sets of some rows: ``{rank: (lower, upper, pieces)}`` and the number of tilted fits."""
+    solver = make_pieces(fits, side, tol)
+    return dict(zip(ranks, _sets(solver, rows, ranks, side), strict=True)), solver.tilted
+
+
+def _intervals(fits, m, alpha, k, side, tol, chunks):
+    """The `Intervals` of one alpha, put together from chunks of rows."""
+    lower, upper, pieces, first = np.full(m, -np.inf), np.full(m, np.inf), {}, 0
+    for sets, _ in chunks if k <= fits.n else []:
+        low, high, apart = sets[k]
+        last = first + len(low)
+        lower[first:last], upper[first:last] = low, high
+        pieces |= {first + i: tuple(found) for i, found in apart.items() if len(found) > 1}
+        first = last
+    return Intervals(
+        lower=lower,
+        upper=upper,
+        inner_lower=None,
+        inner_upper=None,
+        surcharge=np.zeros(m),
+        tau=np.zeros(m),
+        k=k,
+        n=fits.n,
+        alpha=alpha,
+        side=side,
+        method="exact",
+        bound=None,
+        certified=True,
+        guarantee=guarantee(alpha),
+        pieces=pieces,
+        tilted_fits=sum(count for _, count in chunks),
+        tol=0.0 if fits.loss.softness is not None else tol * fits.scale,
+    )
 
 
 def _sets(solver, rows, ranks, side):
@@ -65,44 +141,50 @@ def _sets(solver, rows, ranks, side):
 def _ends(solver, rows, ranks, direction):
     """`OuterEnds` on one side, for each rank; their zone is -1 where the set must be taken apart."""
     m, zones = len(rows), solver.fits.zones
-    ends, size, where = np.full((len(ranks), m), np.nan), np.zeros((len(ranks), m)), np.full((len(ranks), m), -1)
+    done, outer = ([OuterEnds.unknown(*rows.shape) for _ in ranks] for _ in range(2))
     left = np.ones((len(ranks), m), dtype=bool)
-    outer = [OuterEnds(ends[a].copy(), size[a].copy(), where[a].copy()) for a in range(len(ranks))]
     for j in range(len(zones) - 1, -1, -1) if direction > 0 else range(len(zones)):
         zone = zones[j]
-        far, near = (zone.upper, zone.lower) if direction > 0 else (zone.lower, zone.upper)
         if zone.keep:
-            ends[left], where[left] = far, j
+            far = zone.upper if direction > 0 else zone.lower
+            for a in range(len(ranks)):
+                done[a].put(left[a], far, 0.0, j)
             break
         if zone.is_gap:
             for a, k in enumerate(ranks):
-                for i in _reaching(solver, j, rows, k, direction, np.flatnonzero(left[a]), outer[a]):
-                    found = solver.pieces(j, rows[i], k)
-                    if found:
-                        ends[a, i] = found[-1][1] if direction > 0 else found[0][0]
-                        where[a, i], size[a, i], left[a, i] = j, outer[a].size[i], False
+                _visit_gap(solver, j, rows, k, direction, left[a], outer[a], done[a])
             continue
         which = np.flatnonzero(left.any(axis=0))
         if not len(which):
             break
         found = solver.ends(j, rows[which], ranks, direction)
-        beyond = direction * (found.prediction - far) > 0  # the set may lie wholly outside the zone
         for a in range(len(ranks)):
-            waits = left[a, which]
-            outer[a].ends[which], outer[a].size[which], outer[a].zone[which] = found.ends[a], found.size, j
-            with np.errstate(invalid="ignore"):
-                reached = direction * (found.ends[a] - near) >= 0
-            unclear = waits & (~found.simple[a] | (reached & beyond))
-            done = waits & reached & ~unclear
-            at = which[done]
-            ends[a, at] = direction * np.minimum(direction * found.ends[a, done], direction * far)
-            size[a, at], where[a, at] = found.size[done], j
-            left[a, which[done | unclear]] = False
-    return [OuterEnds(ends[a], size[a], where[a]) for a in range(len(ranks))]
+            outer[a].put(which, found.ends[a], found.theta, j)
+            _visit_zone(zone, j, found, a, which, direction, left[a], done[a])
+    return done
 
 
-def _reaching(solver, j, rows, k, direction, left, outer):
-    """Rows among ``left`` whose set may reach into gap ``j``."""
-    if not len(left):
-        return left
-    return left[solver.may_reach(j, rows[left], k, direction, outer.take(left))]
+def _visit_zone(zone, j, found, a, which, direction, left, done):
+    """Settle the rows whose set reaches zone ``j``, or which must be taken apart."""
+    far, near = (zone.upper, zone.lower) if direction > 0 else (zone.lower, zone.upper)
+    ends = found.ends[a]
+    with np.errstate(invalid="ignore"):
+        reached = direction * (ends - near) >= 0
+    beyond = direction * (found.prediction - far) > 0  # the set may lie wholly outside the zone
+    unclear = left[which] & (~found.simple[a] | (reached & beyond))
+    settled = left[which] & reached & ~unclear
+    cut = direction * np.minimum(direction * ends[settled], direction * far)
+    done.put(which[settled], cut, found.theta[settled], j)
+    left[which[settled | unclear]] = False
+
+
+def _visit_gap(solver, j, rows, k, direction, left, outer, done):
+    """Settle the rows whose set reaches gap ``j``."""
+    may = np.flatnonzero(left)
+    if len(may):
+        may = may[solver.may_reach(j, rows[may], k, direction, outer.take(may))]
+    for i in may:
+        found = solver.pieces(j, rows[i], k)
+        if found:
+            done.put(i, found[-1][1] if direction > 0 else found[0][0], outer.theta[i], j)
+            left[i] = False

@@ -8,20 +8,14 @@ of the new response is swept. Paths also lead across gaps, while location and sc
 
 import numpy as np
 
-from ...path import Gap, PathError, gap_path, merge, response_path, tilted_fits
-from ...scores import kth_smallest
+from ...path import Gap, PathError, Tilted, gap_path, merge, response_path, tilted_fits
+from ...scores import kth_of_lines, kth_smallest
 from ...solvers import minimise
 from .pieces import Pieces, ZoneEnds
 
 __all__ = ["ClippedPieces"]
 
 _ENTRIES = 2_000_000
-
-
-def _widest_change(one, two):
-    """Largest change of scale and of location between two zones or gaps, in units of the response."""
-    scale = max(abs(a - b) for a in one.scales for b in two.scales)
-    return scale, max(abs(a - b) for a in one.centres for b in two.centres)
 
 
 class ClippedPieces(Pieces):
@@ -51,7 +45,7 @@ class ClippedPieces(Pieces):
             ends=zone.centre + zone.scale * (eta + direction * distance),
             prediction=zone.centre + zone.scale * eta,
             simple=simple,
-            size=np.linalg.norm(theta, axis=1),
+            theta=theta,
         )
 
     def _tilted(self, fit, rows, ranks, direction, zone):
@@ -67,11 +61,13 @@ class ClippedPieces(Pieces):
         simple = k_th >= (bound if self.soft else 0.0)
         if self.soft or self.sign:
             # Holes need an order statistic that falls below what is smaller than it in the middle.
-            reach = fit.row_norms[: fit.count] * 2.0 * np.max(fit.length(found.move), initial=0.0)
-            least = np.array([kth_smallest(self.score(fit.r[: fit.count]) - reach, k) for k in ranks])
-            simple &= (least >= (bound if self.soft else 0.0))[:, None]
-        slack = found.radius * self._looseness(fit, rows)
-        return k_th + np.where(np.isfinite(slack), slack, 0.0), fit.theta + found.move, simple
+            reach = -2.0 * fit.length(found.move)
+            values, norms = self.score(fit.r[: fit.count]), fit.row_norms[: fit.count]
+            least = np.array([kth_of_lines(values, norms, k, reach) for k in ranks])
+            simple &= least >= (bound if self.soft else 0.0)
+        if fit.penalised:
+            k_th = k_th + found.radius * self._looseness(fit, rows)
+        return k_th, fit.theta + found.move, simple
 
     def _refit(self, zone):
         """Fresh fits where a path cannot be trusted: coefficients and certified radius."""
@@ -84,8 +80,7 @@ class ClippedPieces(Pieces):
 
     def _looseness(self, fit, rows):
         """How far an end can move per unit of a fit's radius, in the P norm."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            norms = [np.sqrt(np.square(x) @ (1.0 / self.fits.ridge)) for x in (fit.X[: fit.count], rows)]
+        norms = [np.sqrt(np.square(x) @ (1.0 / fit.ridge)) for x in (fit.X[: fit.count], rows)]
         return np.max(norms[0]) + norms[1]
 
     def _closed(self, fit, rows, ranks, direction, zone):
@@ -141,6 +136,23 @@ class ClippedPieces(Pieces):
             out.append(gap_path(fit, row, self.fits.loss.slopes, gap))
         return out
 
+    def residuals(self, j, row, z):
+        zone = self.fits.zones[j]
+        if zone.keep:
+            return None
+        paths = self._gap_paths if zone.is_gap else self._zone_paths
+        w, X = (z - zone.centre) / zone.scale, np.vstack([self.fits.X, row])
+        v = (self.fits.y - zone.centre) / zone.scale
+        out = np.empty((len(z), len(X)))
+        try:
+            for path in paths(zone, row, self._fit(zone)):
+                at = path.covers(w)
+                responses = np.column_stack([np.tile(v, (np.count_nonzero(at), 1)), w[at]])
+                out[at] = zone.scale * (responses - path.at(w[at]) @ X.T)
+        except PathError:
+            return None
+        return out
+
     def _clip(self, path, zone, k):
         """The set along a path, in units of the response and cut to the zone."""
         centre, scale = zone.centre, zone.scale
@@ -154,25 +166,43 @@ class ClippedPieces(Pieces):
     def may_reach(self, j, rows, k, direction, outer):
         if self.soft:
             return super().may_reach(j, rows, k, direction, outer)
-        zone = self.fits.zones[j]
-        ends = outer.ends + direction * self._drift(rows, outer, j)
-        return direction * (ends - (zone.lower if direction > 0 else zone.upper)) >= 0
+        zone, found = self.fits.zones[j], np.zeros(len(rows), dtype=bool)
+        for here in np.unique(outer.zone):
+            which = np.flatnonzero(outer.zone == here)
+            ends = self._drifted(here, [here, j], rows[which], outer.take(which), k, direction, 1)
+            edge = zone.lower if direction > 0 else zone.upper
+            found[which] = direction * (ends - edge) >= 0
+        return found
 
     def surely_in(self, rows, k, low, high):
         if self.soft:
             return super().surely_in(rows, k, low, high)
-        return low.ends + self._drift(rows, low, high.zone), high.ends - self._drift(rows, high, low.zone)
+        out = np.empty((2, len(rows)))
+        for first, last in set(zip(low.zone.tolist(), high.zone.tolist(), strict=True)):
+            which = np.flatnonzero((low.zone == first) & (high.zone == last))
+            over = range(first, last + 1)
+            for line, outer, here, direction in ((0, low, first, -1), (1, high, last, 1)):
+                ends = self._drifted(here, over, rows[which], outer.take(which), k, direction, -1)
+                out[line, which] = ends
+        return out
 
-    def _drift(self, rows, outer, target):
-        """How far ends can move while location and scale move from their zones to others (m,).
+    def _drifted(self, here, over, rows, outer, k, direction, way):
+        """Bounds on the far ends while location and scale move from zone ``here`` over others (m,).
 
-        The penalty alone sees location and scale: it moves a fit by ``|(1 - rho) theta - delta e_0|`` in
-        the P norm, so a row by no more than that times its own length.
+        ``way`` is 1 for the outermost, -1 for the innermost. The penalty alone sees location and scale: it
+        moves a fit by ``|(1 - rho) theta - delta e_0|`` in the P norm, so a row by no more than that
+        times its own length.
         """
-        zones, X = self.fits.zones, self.fits.X
-        moves = np.zeros((2, len(rows)))
-        for i, (here, there) in enumerate(np.broadcast(outer.zone, target)):
-            one, two = zones[here], zones[there]
-            moves[:, i] = _widest_change(one, two)
-        lengths = np.max(np.linalg.norm(X, axis=1)) + np.linalg.norm(rows, axis=1)
-        return lengths * (moves[0] * outer.size + moves[1])
+        zones = [self.fits.zones[j] for j in over]
+        if any(zone.keep or zone.is_gap for zone in (self.fits.zones[here],)):
+            return outer.ends if way < 0 else np.full(len(rows), direction * np.inf)
+        zone = self.fits.zones[here]
+        fit = self._fit(zone)
+        ratio = max(abs(scale / zone.scale - 1.0) for other in zones for scale in other.scales)
+        shift = max(abs(centre - zone.centre) for other in zones for centre in other.centres) / zone.scale
+        slack = ratio * np.linalg.norm(outer.theta, axis=1) + shift
+        moved = Tilted.of(outer.theta - fit.theta)
+        (k_th,) = moved.order_statistics(fit, [k], self.score, way * slack)
+        eta = np.einsum("ij,ij->i", rows, outer.theta)
+        distance = k_th + way * slack * np.linalg.norm(rows, axis=1)
+        return zone.centre + zone.scale * (eta + direction * distance)

@@ -20,33 +20,44 @@ class ZoneEnds:
         Predictions of the fits that decide: between prediction and end the set has no holes.
     simple : (len(ranks), m) array of bool
         False where the set must be taken apart piece by piece.
-    size : (m,) array
-        Lengths of the coefficients of those fits.
+    theta : (m, p) array
+        Coefficients of those fits.
     """
 
     ends: np.ndarray
     prediction: np.ndarray
     simple: np.ndarray
-    size: np.ndarray
+    theta: np.ndarray
 
 
 @dataclass(frozen=True)
 class OuterEnds:
-    """Outer ends on one side: for each row the end, the zone it was found in, and the fit's `size`.
+    """Outer ends on one side: for each row the end, the zone it was found in, the fit that decided.
 
     Attributes
     ----------
-    ends, size : (m,) arrays
+    ends : (m,) array
+    theta : (m, p) array
     zone : (m,) array of int
+        -1 where nothing is known.
     """
 
     ends: np.ndarray
-    size: np.ndarray
+    theta: np.ndarray
     zone: np.ndarray
+
+    @classmethod
+    def unknown(cls, m, p):
+        """Nothing known of m rows."""
+        return cls(np.full(m, np.nan), np.zeros((m, p)), np.full(m, -1))
 
     def take(self, which):
         """The same for some of the rows."""
-        return OuterEnds(self.ends[which], self.size[which], self.zone[which])
+        return OuterEnds(self.ends[which], self.theta[which], self.zone[which])
+
+    def put(self, which, ends, theta, zone):
+        """Set what is known of some of the rows."""
+        self.ends[which], self.theta[which], self.zone[which] = ends, theta, zone
 
 
 class Pieces:
@@ -76,6 +87,10 @@ class Pieces:
     def pieces(self, j, row, k):
         """All intervals of a row's set in zone or gap ``j`` (a list of pairs)."""
         raise NotImplementedError
+
+    def residuals(self, j, row, z):
+        """Residuals of the augmented fits at candidates in zone or gap ``j`` (g, N); None if unknown."""
+        return None
 
     def may_reach(self, j, rows, k, direction, outer):
         """Rows whose set may reach into gap ``j``, given their `OuterEnds` in the zone outside it."""

@@ -63,20 +63,23 @@ def scan(fits, j, row, k, side, tol):
 def _range(fits, j, row, k, side):
     """Finite ends of the stretch to look at, and what is kept beyond them."""
     zone, base = fits.zones[j], fits.fit(j)
-    low, high, pieces = zone.lower, zone.upper, []
-    for direction in (-1, 1):
-        end = zone.lower if direction < 0 else zone.upper
+    ends, pieces = {-1: zone.lower, 1: zone.upper}, []
+    for direction, end in ends.items():
         if np.isfinite(end):
             continue
         wanted = side == "two-sided" or side == ("upper" if direction > 0 else "lower")
         far = far_ends(base, row[None], k, side, "curvature", direction)[0] if wanted else np.nan
-        if not np.isfinite(far):
-            # Nothing finite is certain: kept from a typical distance on.
+        if not np.isfinite(far):  # no finite end is certain: kept from afar
             far = base.predict(row[None])[0] + direction * _FAR * zone.scale
             pieces.append((far, np.inf) if direction > 0 else (-np.inf, far))
-        low, high = (far, high) if direction < 0 else (low, far)
-    inner = (zone.lower if np.isfinite(zone.lower) else low, zone.upper if np.isfinite(zone.upper) else high)
-    return max(low, inner[0]), min(high, inner[1]), pieces
+        ends[direction] = far
+    low, high = ends[-1], ends[1]
+    if np.isfinite(zone.lower):
+        high = max(high, zone.lower)
+    if np.isfinite(zone.upper):
+        low = min(low, zone.upper)
+    pieces = [(max(one, zone.lower), min(two, zone.upper)) for one, two in pieces]
+    return low, high, [(one, two) for one, two in pieces if one <= two]
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,8 @@ class _Here:
             stretch = self._predict(length)
             if stretch is not None:
                 r, change, error = self.solution.r, stretch.change, stretch.error
-                found = decided_prefix(r[:-1], change[:-1], r[-1], change[-1], error[:-1] + error[-1], k, side)
+                lines = r[:-1], change[:-1], r[-1], change[-1]
+                found = decided_prefix(*lines, error[:-1] + error[-1], k, side)
                 found = [(first * length, last * length, inside) for first, last, inside in found]
                 if found and (not best or found[-1][1] > best[-1][1]):
                     best, tried = found, length

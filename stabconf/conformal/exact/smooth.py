@@ -54,7 +54,7 @@ class SmoothPieces(Pieces):
             ends=base.zone.centre + base.zone.scale * (eta + direction * distance),
             prediction=base.predict(rows),
             simple=simple,
-            size=np.zeros(len(rows)),
+            theta=np.zeros(rows.shape),
         )
 
     def _distances(self, base, rows, k, direction):
@@ -81,9 +81,7 @@ class SmoothPieces(Pieces):
                 if not len(at):
                     continue
                 inside = least[part][chosen], norms[part][chosen]
-                out[at], simple[at] = self._walk(
-                    base, metric, rows[at], outer[at], *inside, k, direction
-                )
+                out[at], simple[at] = self._walk(base, metric, rows[at], outer[at], *inside, k, direction)
         return out, simple
 
     def _walk(self, base, metric, rows, outer, least, norms, k, direction):

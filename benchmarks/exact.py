@@ -1,0 +1,213 @@
+"""What exact full conformal sets cost, and how wide they are beside split conformal's.
+
+Cost: the time of a new row's set relative to one fit of the same model, and against finding the same set
+by bisection with a refit at every candidate response. Width: on held-out rows over random splits, the
+exact sets of a model fitted to all training rows beside split conformal intervals, which fit to half of
+them and calibrate on the other half.
+"""
+
+import numpy as np
+from common import FEATURES, TARGET, Report, best_time, california_housing, parse_arguments, peak_memory
+from sklearn.datasets import load_diabetes
+
+import stabconf
+from stabconf.conformal import exact
+from stabconf.response import location_scale
+from stabconf.scores import conformal_rank, p_values
+from stabconf.solvers import Problem, minimise
+
+ALPHA = 0.1
+PENALTIES = (0.1, 0.01)
+LOSSES = ("lad", "quantile", "huber", "squared", "logcosh", "pseudo_huber", "power", "linex")
+MANY = {"lad", "quantile", "huber", "squared"}
+HALVINGS = 24
+
+
+def diabetes():
+    """The diabetes table and a formula of all its columns."""
+    table = load_diabetes(as_frame=True).frame
+    return table, "target ~ " + " + ".join(table.columns.drop("target"))
+
+
+def housing(data_dir):
+    """The housing table, a formula of all its columns and a label."""
+    table, label = california_housing(data_dir)
+    return table, f"{TARGET} ~ " + " + ".join(FEATURES), label
+
+
+def solver_time(results, repeats):
+    """Seconds of the solver alone on the training problem of a fit."""
+    zones = results._zones
+    v = (zones.y - results._centre) / results._scale
+    problem = Problem(zones.X, v, zones.loss, zones.ridge, zones.lasso)
+    return best_time(lambda: minimise(problem), repeats)[0]
+
+
+def cost_rows(table, formula, label, counts, repeats):
+    """Lines of the cost table for one data set."""
+    random, lines = np.random.default_rng(0), []
+    for loss in LOSSES:
+        side = "lower" if loss == "linex" else "two-sided"
+        for penalty in PENALTIES:
+            whole, results = best_time(
+                lambda: stabconf.fit(formula, table, loss=loss, penalty=penalty),  # noqa: B023
+                repeats,
+            )
+            alone = solver_time(results, repeats)
+            count = counts[0] if loss in MANY else counts[1]
+            rows = results._X[random.integers(len(table), size=count)]
+            options = {"side": side, "progress": False}
+            exact(results._zones, rows[:2], [ALPHA], **options)  # the zones are fitted once
+            seconds, _ = best_time(lambda: exact(results._zones, rows, [ALPHA], **options), repeats)  # noqa: B023
+            each = seconds / count
+            cells = [loss, f"{penalty:g}", str(count), f"{each / whole:.4f}", f"{each / alone:.3f}"]
+            lines.append([label, *cells])
+    return lines
+
+
+def cost_table(report, data_dir, counts, repeats):
+    """Cost of a new row relative to one fit."""
+    table, formula, label = housing(data_dir)
+    lines = cost_rows(*diabetes(), "diabetes", counts, repeats)
+    lines += cost_rows(table, formula, label, counts, repeats)
+    report.table(
+        f"Cost of a new row's exact set, alpha = {ALPHA:g}",
+        "Time per new row relative to one fit from a formula (`stabconf.fit`), and relative to the solver "
+        "alone. New rows are drawn from the training rows. Linex: lower bounds, for its sets have no "
+        "finite upper end.",
+        ["data", "loss", "penalty", "rows", "of a fit", "of a solve"],
+        lines,
+    )
+
+
+def memory_table(report, data_dir, count, repeats):
+    """A thousand new rows of the housing table."""
+    table, formula, label = housing(data_dir)
+    lines = []
+    for penalty in PENALTIES:
+        results = stabconf.fit(formula, table, loss="lad", penalty=penalty)
+        rows = results._X[np.random.default_rng(1).integers(len(table), size=count)]
+        alone = solver_time(results, repeats)
+
+        def first(results=results, rows=rows):
+            results.__dict__.pop("_zones", None)
+            return exact(results._zones, rows, [ALPHA], progress=False)
+
+        seconds, _ = best_time(first, repeats)
+        share = peak_memory(first) / (len(table) * count * 8)
+        lines.append([f"{penalty:g}", f"{seconds / alone:.1f}", f"{share:.3f}"])
+    report.table(
+        f"LAD, {count:,} new rows at once, {label}, n = {len(table)}",
+        "Time in solver fits, zone fits included; peak memory as a share of an n times m matrix of numbers.",
+        ["penalty", "fits", "memory"],
+        lines,
+    )
+
+
+def bisected_end(results, row, inside, outside):
+    """An end of the set by bisection, with a warm refit of the augmented sample at each candidate."""
+    zones, start = results._zones, results._solution.x
+    X = np.vstack([zones.X, row])
+    for _ in range(HALVINGS):
+        middle = 0.5 * (inside + outside)
+        y = np.append(zones.y, middle)
+        centre, scale = location_scale(y, zones.loss.level)
+        problem = Problem(X, (y - centre) / scale, zones.loss, zones.ridge, zones.lasso)
+        scores = np.abs(minimise(problem, start).r)
+        kept = p_values(scores[:-1], scores[-1]) > ALPHA
+        inside, outside = (middle, outside) if kept else (inside, middle)
+    return outside
+
+
+def root_table(report, count, repeats):
+    """The same LAD sets by root finding with refits."""
+    table, formula = diabetes()
+    lines = []
+    for penalty in PENALTIES:
+        results = stabconf.fit(formula, table, loss="lad", penalty=penalty)
+        few, many = results._X[:: len(table) // count][:count], results._X
+        seconds, _ = best_time(lambda: exact(results._zones, many, [ALPHA], progress=False), repeats)  # noqa: B023
+        (made,) = exact(results._zones, few, [ALPHA], progress=False)
+        prediction, spread = results._predictions(few), 2.0 * made.width
+
+        def roots(results=results, few=few, prediction=prediction, spread=spread):
+            return np.array(
+                [
+                    [bisected_end(results, row, z, z + sign * far) for sign in (-1, 1)]
+                    for row, z, far in zip(few, prediction, spread, strict=True)
+                ]
+            )
+
+        slow, ends = best_time(roots, 1)
+        off = np.max(np.abs(ends - np.column_stack([made.lower, made.upper])) / made.width[:, None])
+        ratio = (slow / len(few)) / (seconds / len(many))
+        lines.append([f"{penalty:g}", f"{ratio:.0f}", f"{off:.1e}"])
+    report.table(
+        "LAD by root finding with refits, diabetes, per new row",
+        f"Time relative to the exact method's ({HALVINGS} halvings an end, warm starts, our own solver), and "
+        "the largest difference of the ends in units of the width.",
+        ["penalty", "times as long", "difference"],
+        lines,
+    )
+
+
+def split_width(table, formula, new, loss, penalty, random):
+    """Mean width of split conformal intervals: half to fit, half to calibrate."""
+    order = random.permutation(len(table))
+    half = len(table) // 2
+    fitted = stabconf.fit(formula, table.iloc[order[:half]], loss=loss, penalty=penalty)
+    rest = table.iloc[order[half:]]
+    scores = np.sort(np.abs(rest[formula.split(" ~ ")[0]] - fitted.predict(rest)))
+    return 2.0 * scores[conformal_rank(ALPHA, len(rest)) - 1]
+
+
+def width_rows(table, formula, label, held_out, repeats):
+    """Lines of the width table for one data set."""
+    lines = []
+    for loss in ("lad", "huber"):
+        for penalty in PENALTIES:
+            widths = []
+            for seed in range(repeats):
+                random = np.random.default_rng(seed)
+                order = random.permutation(len(table))
+                new, training = table.iloc[order[:held_out]], table.iloc[order[held_out:]]
+                results = stabconf.fit(formula, training, loss=loss, penalty=penalty)
+                ends = results.conf_int_conformal(new, alpha=ALPHA, progress=False)
+                unit = results._scale
+                split = split_width(training, formula, new, loss, penalty, random)
+                widths.append([np.mean(ends["upper"] - ends["lower"]) / unit, split / unit])
+            mean, spread = np.mean(widths, axis=0), np.std(widths, axis=0, ddof=1)
+            cells = [f"{mean[0]:.3f}", f"{mean[1]:.3f}", f"{mean[0] / mean[1]:.3f}"]
+            cells += [f"{spread[0]:.4f}", f"{spread[1]:.4f}"]
+            lines.append([label, loss, f"{penalty:g}", *cells])
+    return lines
+
+
+def width_table(report, data_dir, held_out, repeats):
+    """Exact against split conformal widths."""
+    table, formula, label = housing(data_dir)
+    lines = width_rows(*diabetes(), "diabetes", held_out, repeats)
+    lines += width_rows(table, formula, label, held_out, repeats)
+    report.table(
+        f"Width beside split conformal, {repeats} random splits, {held_out} new rows each, alpha = {ALPHA:g}",
+        "Mean widths in robust standard deviations of the response, their ratio, and the standard "
+        "deviation of the mean width over the splits.",
+        ["data", "loss", "penalty", "exact", "split", "ratio", "sd exact", "sd split"],
+        lines,
+    )
+
+
+def main():
+    """Run all comparisons and write the tables."""
+    arguments = parse_arguments("exact", __doc__.splitlines()[0])
+    quick = arguments.quick
+    report = Report("Exact sets")
+    cost_table(report, arguments.data_dir, (200, 10) if quick else (1000, 100), 1 if quick else 3)
+    memory_table(report, arguments.data_dir, 200 if quick else 1000, 1 if quick else 3)
+    root_table(report, 2 if quick else 10, 1 if quick else 3)
+    width_table(report, arguments.data_dir, 20 if quick else 100, 3 if quick else 20)
+    report.write(arguments.output, quick)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""The conformity function: p-values at candidate responses, and stability bounds on them.
+
+p(z) is that of the augmented fit at z. Where slopes are clipped all candidates of a zone are read off
+one path; else the augmented sample is refitted, warm. The bounds need the base fit alone (theory,
+sections 4 and 6).
+"""
+
+import numpy as np
+
+from ..response import location_scale
+from ..solvers import Problem, minimise
+from ..stability import new_rows, reach
+from .exact import make_pieces
+
+__all__ = ["conformity"]
+
+_TIE = 1e-10  # scores nearer than this, relative to the scale, are tied
+_ENTRIES = 2_000_000
+
+
+def conformity(fits, row, z, side, bound):
+    """Exact p-values of a new row at candidates and their lower and upper bounds.
+
+    Parameters
+    ----------
+    fits : ZoneFits
+    row : (p,) array
+    z : (g,) array
+        Finite candidates.
+    side : {"two-sided", "upper", "lower"}
+    bound : str or None
+        None where no stability bound applies: the bounds are then those of any p-value.
+
+    Returns
+    -------
+    (3, g) array
+        p, lower bound, upper bound.
+    """
+    solver = make_pieces(fits, side, tol=None)
+    out = np.empty((3, len(z)))
+    zone = np.array([fits.at(candidate) for candidate in z], dtype=int)
+    for j in np.unique(zone):
+        which = np.flatnonzero(zone == j)
+        for first in range(0, len(which), max(1, _ENTRIES // fits.n)):
+            part = which[first : first + max(1, _ENTRIES // fits.n)]
+            residuals = solver.residuals(j, row, z[part])
+            if residuals is None:
+                residuals = _refitted(fits, row, z[part])
+            scores = solver.score(residuals)
+            above = scores[:, :-1] >= scores[:, -1:] - _TIE * fits.scale
+            out[0, part] = (1.0 + np.sum(above, axis=1)) / (fits.n + 1)
+            out[1:, part] = _bounds(fits, j, row, z[part], solver, bound)
+    out[1], out[2] = np.minimum(out[1], out[0]), np.maximum(out[2], out[0])
+    return out
+
+
+def _refitted(fits, row, z):
+    """Residuals of augmented fits (g, N), in units of the response."""
+    X, out, start = np.vstack([fits.X, row]), np.empty((len(z), fits.n + 1)), None
+    level = None if fits.intercept is None else fits.loss.level
+    for i in np.argsort(z):
+        y = np.append(fits.y, z[i])
+        centre, scale = location_scale(y, level) if fits.standardize else (0.0, 1.0)
+        solution = minimise(Problem(X, (y - centre) / scale, fits.loss, fits.ridge, fits.lasso), start)
+        out[i], start = scale * solution.r, solution.x
+    return out
+
+
+def _bounds(fits, j, row, z, solver, bound):
+    """Lower and upper bounds on the p-values (2, g) from the base fit of the zone."""
+    n, zone = fits.n, fits.zones[j]
+    if bound is None or zone.keep:
+        return np.array([np.full(len(z), 1.0 / (n + 1)), np.ones(len(z))])
+    base = fits.fit(j)
+    moves = reach(base, new_rows(base, np.repeat(row[None], len(z), axis=0), bound), bound)
+    distance = (z - base.predict(row[None])) / zone.scale
+    before = moves.before(np.zeros(len(z)))
+    size = np.abs(distance) + before
+    slope = np.where(distance > 0, base.slope(size, 1), base.slope(size, -1))
+    slope = np.minimum(slope, np.where(distance > 0, base.steepest(1), base.steepest(-1)))
+    tau, own = moves.tau(slope), moves.shift(slope)
+    # The new residual lies between 0 and its distance to the base prediction: the fit moves towards z.
+    near = np.sign(distance) * np.maximum(np.abs(distance) - own, 0.0)
+    ends = np.sort([near - before, distance + before, near + before, distance - before], axis=0)[[0, -1]]
+    new = _range(solver, ends[0], ends[1])
+    old = _range(solver, base.solution.r - tau, base.solution.r + tau)
+    counts = [np.sum(one >= two[:, None], axis=1) for one, two in ((old[0], new[1]), (old[1], new[0]))]
+    return (1.0 + np.array(counts)) / (n + 1)
+
+
+def _range(solver, low, high):
+    """Smallest and largest score of residuals between ``low`` and ``high``."""
+    one, two = solver.score(low), solver.score(high)
+    least = np.minimum(one, two)
+    if not solver.sign:
+        least = np.where(low * high <= 0, 0.0, least)
+    return least, np.maximum(one, two)

@@ -1,0 +1,66 @@
+"""Labels on what the array modules compute: intervals and p-values as DataFrames."""
+
+import numpy as np
+import pandas as pd
+
+__all__ = ["conformity_frame", "interval_frame", "level_frame"]
+
+
+def interval_frame(intervals, complete, index, design):
+    """Lower and upper ends on the index of the new rows; NaN where a row is not complete.
+
+    Parameters
+    ----------
+    intervals : Intervals
+        Of the complete rows.
+    complete : (m,) array of bool
+    index : Index
+    design : Design
+    """
+    columns = {"lower": intervals.lower, "upper": intervals.upper}
+    if intervals.inner_lower is not None:
+        columns |= {"inner_lower": intervals.inner_lower, "inner_upper": intervals.inner_upper}
+    made = {}
+    for name, values in columns.items():
+        made[name] = np.full(len(complete), np.nan)
+        made[name][complete] = values
+    frame = pd.DataFrame(made, index=index)
+    if design.transformed:
+        frame.columns.name = design.response
+    labels = index[complete]
+    frame.attrs = {
+        "response": design.response,
+        "method": intervals.method,
+        "bound": intervals.bound,
+        "side": intervals.side,
+        "alpha": intervals.alpha,
+        "k": intervals.k,
+        "n": intervals.n,
+        "certified": intervals.certified,
+        "guarantee": intervals.guarantee,
+        "stability_share": intervals.stability_share,
+        "tilted_fits": intervals.tilted_fits,
+        "pieces": {labels[i]: list(found) for i, found in intervals.pieces.items()},
+    }
+    return frame
+
+
+def level_frame(frames, alphas):
+    """Frames of several alphas side by side, a column level per alpha."""
+    attrs = dict(frames[0].attrs)
+    for name in ("k", "stability_share", "pieces", "guarantee"):
+        attrs[name] = [frame.attrs[name] for frame in frames]
+    frame = pd.concat(frames, axis=1, keys=alphas, names=["alpha", None])
+    frame.attrs = {**attrs, "alpha": alphas}
+    return frame
+
+
+def conformity_frame(values, index, candidates):
+    """p-values and their bounds (m, 3, g) in long form, indexed by row and candidate."""
+    places = np.repeat(np.arange(len(index)), len(candidates))
+    labels = [index.take(places), np.tile(candidates, len(index))]
+    return pd.DataFrame(
+        np.moveaxis(values, 1, 2).reshape(-1, 3),
+        index=pd.MultiIndex.from_arrays(labels, names=[index.name, "z"]),
+        columns=["p", "p_lo", "p_up"],
+    )
