@@ -4,7 +4,7 @@ import os
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from ..errors import InputError
 

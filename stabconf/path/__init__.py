@@ -1,11 +1,11 @@
 """The fit as the new response, or location and scale, move (theory, section 5)."""
 
-from .augmented import Gap, PathError, gap_path, response_path
+from .augmented import Gap, PathError, gap_paths, response_path
 from .chords import chord_fits
 from .clipped import ClippedFit
 from .follow import follow
 from .lines import ResponsePath, decided_prefix, merge
-from .tilted import Tilted, tilted_fits
+from .tilted import Tilted, drift_lengths, tilted_fits
 
 __all__ = [
     "ClippedFit",
@@ -15,8 +15,9 @@ __all__ = [
     "Tilted",
     "chord_fits",
     "decided_prefix",
+    "drift_lengths",
     "follow",
-    "gap_path",
+    "gap_paths",
     "merge",
     "response_path",
     "tilted_fits",

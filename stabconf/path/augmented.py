@@ -12,9 +12,10 @@ import numpy as np
 from .follow import follow
 from .lines import ResponsePath
 
-__all__ = ["Gap", "PathError", "gap_path", "response_path"]
+__all__ = ["Gap", "PathError", "gap_paths", "response_path"]
 
 _FIRST = 64  # rows watched at first
+_FEW = 2000  # rows that are all watched
 _TOLERANCE = 1e-9
 
 
@@ -77,41 +78,44 @@ def _corners(fit, x, direction, slope, soft):
     return direction * np.maximum.accumulate(direction * w), theta, np.zeros(len(x))
 
 
-def gap_path(fit, x, slopes, gap):
-    """The `ResponsePath` across a gap, in the units of the end that ``fit`` belongs to.
+def gap_paths(fit, x, slopes, w, gaps):
+    """The `ResponsePath` on either side of a point in a gap, in the units of that point.
 
     Parameters
     ----------
     fit : ClippedFit
-        Of the training rows, at one end of the gap.
+        Of the training rows, with location and scale at that point.
     x : (p,) array
     slopes : tuple of float
-    gap : Gap
+    w : float
+        The new response there.
+    gaps : list of Gap
+        To the ends of the gap.
     """
-    start = _with_response(fit, x, slopes, gap.w)
-    found, _ = _followed(start, gap.force, growth=gap.growth, response=gap.move)
-    positions = np.array([position for position, _ in found.knots])
-    theta = np.array([theta for _, theta in found.knots])
-    w = gap.w + positions * gap.move
-    order = slice(None) if gap.move > 0 else slice(None, None, -1)
-    return ResponsePath(x, w[order], theta[order], None, None)
+    start, out = _with_response(fit, x, slopes, w), []
+    for gap in gaps:
+        found, _ = _followed(start, gap.force, growth=gap.growth, response=gap.move)
+        positions = np.array([position for position, _ in found.knots])
+        theta = np.array([theta for _, theta in found.knots])
+        order = slice(None) if gap.move > 0 else slice(None, None, -1)
+        out.append(ResponsePath(x, (w + positions * gap.move)[order], theta[order], None, None))
+    return out
 
 
 @dataclass(frozen=True)
 class Gap:
-    """How things move across a gap, from one of its ends and in its units.
+    """How things move from a point in a gap to one of its ends.
 
     Attributes
     ----------
-    w, move : float
-        The new response at that end, and how far it goes (negative to the left).
+    move : float
+        How far the new response goes (negative to the left).
     force : (p,) array
         P times the move of the location.
     growth : float
         Relative change of the scale.
     """
 
-    w: float
     move: float
     force: np.ndarray
     growth: float
@@ -158,10 +162,13 @@ def _followed(fit, force, *, growth=0.0, response=None, length=1.0):
     """One path, with as many rows watched as prove to be needed."""
     if fit.hessian_inverse is None:
         raise PathError("the fit is not unique")
-    order, key = fit.order
     new = fit.count - 1
     corners = np.arange(fit.count, len(fit.X))
-    count = max(_FIRST, np.count_nonzero(key == 0) + 8)
+    if growth or len(fit.X) <= _FEW:  # bounds that grow concern every row
+        order, key, count = np.arange(len(fit.X)), (), len(fit.X)
+    else:
+        order, key = fit.order
+        count = max(_FIRST, np.count_nonzero(key == 0) + 8)
     while True:
         watched = np.union1d(order[:count], np.append(corners, new))
         rates = None
@@ -173,8 +180,7 @@ def _followed(fit, force, *, growth=0.0, response=None, length=1.0):
         moves = np.array([theta for _, theta in found.knots]) - fit.theta
         if not (found.arrived[0] and np.all(np.isfinite(moves))):
             raise PathError("a path was given up")
-        limit = np.inf if count >= len(key) else -np.inf if growth else key[count]
-        if np.max(fit.length(moves)) < limit:
+        if count >= len(key) or np.max(fit.length(moves)) < key[count]:
             break
         count = min(len(key), 4 * count)
     _check(fit, watched, found, force)

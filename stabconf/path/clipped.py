@@ -149,11 +149,6 @@ class ClippedFit:
         return self.norms(self.X)
 
     @cached_property
-    def row_lengths(self):
-        """Euclidean lengths of the data rows (count,)."""
-        return np.linalg.norm(self.X[: self.count], axis=1)
-
-    @cached_property
     def order(self):
         """Rows by the smallest length of a move after which their side may differ, and those lengths."""
         edges = np.where(self.soft, self.up, 0.0), np.where(self.soft, -self.down, 0.0)

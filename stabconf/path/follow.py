@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Followed", "follow"]
+__all__ = ["Followed", "follow", "go_on"]
 
 _STEPS = 40  # steps per coefficient before a path is given up
 _STILL = 1e-11  # a relative movement below this is none
@@ -26,22 +26,31 @@ class Followed:
     theta : (B, p) array
     u, side : (B, c) arrays
         Slopes and sides of the rows that were watched.
+    slots : (B, p) array of int
+        Places among the watched rows of the inner step rows; -1 for none.
+    factor : (B,) array
+        What the bounds were multiplied by.
     arrived : (B,) array of bool
-        False where a path was given up.
+        False where a path was given up; theta is then where it started.
     steps : (B,) array of int
     knots : list of (position, theta) or None
         The corners of a single path, if they were asked for.
     direction : (B, p) array
         Movement of theta per unit of position at the end.
+    longest : (B,) array
+        Length of the longest move on the way, for `go_on`.
     """
 
     theta: np.ndarray
     u: np.ndarray
     side: np.ndarray
+    slots: np.ndarray
+    factor: np.ndarray
     arrived: np.ndarray
     steps: np.ndarray
     knots: list | None
     direction: np.ndarray
+    longest: np.ndarray
 
 
 def follow(fit, watched, force, *, growth=0.0, response=None, length=1.0, corners=False):
@@ -68,29 +77,54 @@ def follow(fit, watched, force, *, growth=0.0, response=None, length=1.0, corner
     Followed
     """
     batch = _Batch(fit, watched, force, growth, response, length)
-    total = len(force)
-    direction = np.zeros((total, len(fit.theta)))
-    theta, steps = np.empty((total, len(fit.theta))), np.zeros(total, dtype=int)
-    u, side = np.empty((total, len(watched))), np.empty((total, len(watched)), dtype=int)
-    arrived = np.zeros(total, dtype=bool)
-    index = np.arange(total)
+    return _run(fit, batch, corners)
+
+
+def go_on(fit, watched, found, force, growth):
+    """Follow paths on from where they arrived, while another force is applied and bounds grow.
+
+    Parameters
+    ----------
+    fit, watched, force
+        As in `follow`; ``force`` is a line a path.
+    found : Followed
+    growth : float
+
+    Returns
+    -------
+    Followed
+        Its ``longest`` are the lengths of the longest moves on the way.
+    """
+    batch = _Batch(fit, watched, force, growth, None, 1.0)
+    batch.start_from(fit, watched, found)
+    return _run(fit, batch, False)
+
+
+def _run(fit, batch, corners):
+    total, p = batch.theta.shape
+    direction, theta, steps = np.zeros((total, p)), batch.theta.copy(), np.zeros(total, dtype=int)
+    u, side, slots = batch.u.copy(), batch.side.copy(), batch.slots.copy()
+    factor, longest = batch.factor.copy(), np.zeros(total)
+    arrived, index = np.zeros(total, dtype=bool), np.arange(total)
+    begin = theta.copy()
     knots = [(0.0, batch.theta[0].copy())] if corners else None
-    for step in range(1, _STEPS * len(fit.theta) + 1):
+    for step in range(1, _STEPS * p + 1):
         done = batch.advance()
         if corners:
             knots.append((batch.position[0], batch.theta[0].copy()))
+        if batch.growth or batch.resumed:
+            longest[index] = np.maximum(longest[index], fit.length(batch.theta - begin[index]))
         if done.any():
             at = index[done]
             theta[at], u[at], side[at] = batch.theta[done], batch.slopes()[done], batch.side[done]
+            slots[at], factor[at] = batch.slots[done], batch.factor[done]
             arrived[at], steps[at], direction[at] = True, step, batch.direction[done]
             index = index[~done]
             if not len(index):
                 break
             batch.keep(~done)
-    else:
-        theta[index], u[index], side[index] = batch.theta, batch.slopes(), batch.side
-        steps[index] = step
-    return Followed(theta, u, side, arrived, steps, knots, direction)
+    steps[index] = step
+    return Followed(theta, u, side, slots, factor, arrived, steps, knots, direction, longest)
 
 
 class _Batch:
@@ -125,7 +159,19 @@ class _Batch:
             outer = fit.side != 0
             outer[watched] = False
             self.pull = fit.X[outer].T @ fit.u[outer]
-        self.lines = np.arange(size)
+        self.lines, self.resumed = np.arange(size), False
+
+    def start_from(self, fit, watched, found):
+        """Start where other paths arrived instead of at the fit."""
+        self.theta, self.side, self.slots = found.theta.copy(), found.side.copy(), found.slots.copy()
+        self.factor, self.u, self.resumed = found.factor.copy(), found.u.copy(), True
+        self.r = fit.v[watched] - self.theta @ self.X.T
+        self.r[(self.side == 0) & ~self.soft] = 0.0
+        if self.any_soft:
+            soft = fit.soft[watched] & (fit.side[watched] == 0)
+            rest = np.diag(fit.ridge) + fit.curvature - self.X[soft].T @ self.X[soft]
+            inner = ((self.side == 0) & self.soft).astype(float)
+            self.inverse = np.linalg.inv(rest + np.einsum("bc,ci,cj->bij", inner, self.X, self.X))
 
     def keep(self, which):
         """Go on with some of the paths only."""

@@ -133,7 +133,9 @@ def _uncovered(r, rate, e, e_rate, length, k, sign, slack=0.0):
     if np.isinf(length):
         middles[-1] = 2.0 * ends[-2] + 1.0
     below = np.searchsorted(low, middles, side="left") - np.searchsorted(high, middles, side="right")
-    return merge([(ends[j], ends[j + 1]) for j in np.flatnonzero(below < k)])
+    inside = np.concatenate([[False], below < k, [False]])
+    first, last = np.flatnonzero(inside[1:] & ~inside[:-1]), np.flatnonzero(inside[:-1] & ~inside[1:])
+    return list(zip(ends[first].tolist(), ends[last].tolist(), strict=True))
 
 
 def _all_negative(lines):

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..scores import kth_smallest
-from .follow import follow
+from .follow import follow, go_on
 
-__all__ = ["Tilted", "tilted_fits"]
+__all__ = ["Tilted", "drift_lengths", "tilted_fits"]
 
 _CHUNK = 256  # new rows at a time
 _ENTRIES = 2_000_000  # and at most so many residuals
@@ -48,7 +48,7 @@ class Tilted:
         """k-th smallest scores of the training rows after the moves, a line a rank (len(ranks), m).
 
         ``score`` maps residuals (..., n) to scores that change at most as much as the residuals; with
-        ``slack`` (m,) each score is first raised by the slack times the length of its row.
+        ``slack`` (m,) each score is first raised by the slack times the norm of its row.
         """
         r, X, norms = fit.r[: fit.count], fit.X[: fit.count], fit.row_norms[: fit.count]
         base = score(r)
@@ -57,7 +57,7 @@ class Tilted:
         for part in _chunks(length, fit.count):
             reach = norms * np.max(length[part])
             if slack is not None:
-                reach = reach + fit.row_lengths * np.max(np.abs(slack[part]))
+                reach = reach + norms * np.max(np.abs(slack[part]))
             low, high = base - reach, base + reach
             for j, k in enumerate(ranks):
                 if k > fit.count:
@@ -67,7 +67,7 @@ class Tilted:
                 window = np.flatnonzero(~below & (low <= kth_smallest(high, k)))
                 scores = score(r[window] - self.move[part] @ X[window].T)
                 if slack is not None:
-                    scores = scores + slack[part, None] * fit.row_lengths[window]
+                    scores = scores + slack[part, None] * norms[window]
                 out[j, part] = kth_smallest(scores, k - int(np.count_nonzero(below)))
         return out
 
@@ -80,13 +80,13 @@ def _chunks(size, n):
 
 
 def tilted_fits(fit, rows, tilt, refit):
-    """Follow the fit of each new row from no tilt to ``tilt``.
+    """Follow the fit of each new row from no tilt to its own.
 
     Parameters
     ----------
     fit : ClippedFit
     rows : (m, p) array
-    tilt : float
+    tilt : (m,) array
     refit : callable
         Fresh coefficients for a tilt vector (p,), where a path cannot be trusted.
 
@@ -105,9 +105,10 @@ def tilted_fits(fit, rows, tilt, refit):
         count = max(at_least, np.searchsorted(key, _GENEROUS * np.max(size[part])))
         while len(left) and fit.hessian_inverse is not None:
             watched = order[:count]
-            found = follow(fit, watched, -tilt * rows[left])
+            tilts = tilt[left, None] * rows[left]
+            found = follow(fit, watched, -tilts)
             delta = found.theta - fit.theta
-            e, relative = _stationarity(fit, watched, found, delta, tilt * rows[left])
+            e, relative = _stationarity(fit, watched, found, delta, tilts)
             length = fit.length(delta)
             limit = key[count] if count < len(key) else np.inf
             good = found.arrived & (relative <= _TOLERANCE) & (length < limit)
@@ -122,7 +123,7 @@ def tilted_fits(fit, rows, tilt, refit):
             longest = np.max(length[wider], initial=0.0)
             count = min(len(key), max(4 * count, np.searchsorted(key, 1.5 * longest)))
         for i in part[steps[part] == 0]:
-            theta, radius[i] = refit(tilt * rows[i])
+            theta, radius[i] = refit(tilt[i] * rows[i])
             move[i] = theta - fit.theta
     return Tilted(move, radius, steps)
 
@@ -139,3 +140,57 @@ def _stationarity(fit, watched, found, delta, tilts):
     with np.errstate(invalid="ignore"):
         relative = np.max(np.abs(e), axis=1) / np.maximum(size, 1e-300)
     return e, np.where(np.isnan(relative), np.inf, relative)
+
+
+def drift_lengths(fit, rows, tilt, stages):
+    """How far the tilted fits of new rows move while location and scale do (m,); inf where unknown.
+
+    Parameters
+    ----------
+    fit : ClippedFit
+    rows : (m, p) array
+    tilt : (m,) array
+        In units of the fit; it grows with the scale.
+    stages : list of (force, growth)
+        Forces (p,) of the moving location, and relative changes of the scale, one after the other.
+    """
+    out = np.full(len(rows), np.inf)
+    order, key = fit.order
+    growths = np.cumsum([growth for _, growth in stages])
+    widest = float(np.max(np.abs(growths), initial=0.0))
+    size = np.abs(tilt) * fit.norms(rows)
+    edges = np.where(fit.soft & np.isfinite(fit.up), np.maximum(fit.up, fit.down), 0.0)
+    at_least = np.count_nonzero(key == 0) + 32
+    for part in _chunks(size, fit.count):
+        left = part
+        count = max(at_least, np.searchsorted(key, 2 * _GENEROUS * np.max(size[part])))
+        while len(left):
+            watched = order[:count]
+            longest, whole = _drift(fit, watched, rows[left], tilt[left], stages)
+            room = np.inf
+            if count < len(key):
+                rest = order[count:]
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    room = np.min(key[count:] - widest * edges[rest] / fit.row_norms[rest])
+            good = whole < room
+            out[left[good]] = longest[good]
+            left = left[~good & np.isfinite(whole)]
+            if count >= len(key):
+                break
+            count = min(len(key), 8 * count)
+    return out
+
+
+def _drift(fit, watched, rows, tilt, stages):
+    """Longest moves after the tilt is on, and of the whole paths; inf where one was given up (B,)."""
+    tilts = tilt[:, None] * rows
+    found = follow(fit, watched, -tilts)
+    start, longest, arrived = found.theta, np.zeros(len(rows)), found.arrived.copy()
+    for force, growth in stages:
+        before = fit.length(found.theta - start)
+        found = go_on(fit, watched, found, force - growth * tilts, growth)
+        longest = np.maximum(longest, before + found.longest)
+        arrived &= found.arrived
+    whole = fit.length(start - fit.theta) + longest
+    good = arrived & np.isfinite(whole)
+    return np.where(good, longest, np.inf), np.where(good, whole, np.inf)

@@ -124,18 +124,46 @@ def _sets(solver, rows, ranks, side):
         ends = {direction: side_ends[a] for direction, side_ends in sides.items()}
         lower = ends[-1].ends.copy() if -1 in ends else np.full(len(rows), -np.inf)
         upper = ends[1].ends.copy() if 1 in ends else np.full(len(rows), np.inf)
-        careful = np.any([side_ends.zone < 0 for side_ends in ends.values()], axis=0)
+        doubt = np.zeros((len(zones), len(rows)), dtype=bool)
+        doubt[:, np.any([side_ends.zone < 0 for side_ends in ends.values()], axis=0)] = True
         if side == "two-sided":
-            sure = np.flatnonzero(~careful)
-            low, high = ends[-1].take(sure), ends[1].take(sure)
-            careful[sure] = ~solver.unbroken(rows[sure], k, low, high)
+            sure = np.flatnonzero(~doubt.any(axis=0))
+            doubt[:, sure] = solver.doubtful(rows[sure], k, ends[-1].take(sure), ends[1].take(sure))
+        known = _settle_zones(solver, rows, k, doubt, side)
         pieces = {}
-        for i in np.flatnonzero(careful):
-            found = [piece for j in range(len(zones)) for piece in solver.pieces(j, rows[i], k)]
+        for i in np.flatnonzero(doubt.any(axis=0)):
+            found = []
+            for j, zone in enumerate(zones):
+                if not doubt[j, i]:
+                    found += _cut(zone, lower[i], upper[i])
+                elif (j, i) in known:
+                    found += _cut(zone, *known[j, i])
+                else:
+                    found += solver.pieces(j, rows[i], k)
             pieces[i] = merge(found, near=_JOIN * solver.fits.scale)
             lower[i], upper[i] = (pieces[i][0][0], pieces[i][-1][1]) if pieces[i] else (np.nan, np.nan)
         out.append((lower, upper, pieces))
     return out
+
+
+def _settle_zones(solver, rows, k, doubt, side):
+    """Two-sided sets in zones that are in doubt, where their ends tell all: ``{(j, i): (lower, upper)}``."""
+    out = {}
+    for j, zone in enumerate(solver.fits.zones):
+        which = np.flatnonzero(doubt[j])
+        if zone.keep or zone.is_gap or side != "two-sided" or not len(which):
+            continue
+        low, high = (solver.ends(j, rows[which], [k], direction) for direction in (-1, 1))
+        simple = low.simple[0] & high.simple[0]
+        ends = zip(which[simple], low.ends[0, simple], high.ends[0, simple], strict=True)
+        out |= {(j, i): (lower, upper) for i, lower, upper in ends}
+    return out
+
+
+def _cut(zone, lower, upper):
+    """An interval cut to a zone: a list of at most one."""
+    low, high = max(zone.lower, lower), min(zone.upper, upper)
+    return [(low, high)] if low <= high else []
 
 
 def _ends(solver, rows, ranks, direction):
@@ -148,7 +176,7 @@ def _ends(solver, rows, ranks, direction):
         if zone.keep:
             far = zone.upper if direction > 0 else zone.lower
             for a in range(len(ranks)):
-                done[a].put(left[a], far, 0.0, j)
+                done[a].ends[left[a]], done[a].zone[left[a]] = far, j
             break
         if zone.is_gap:
             for a, k in enumerate(ranks):
@@ -159,22 +187,25 @@ def _ends(solver, rows, ranks, direction):
             break
         found = solver.ends(j, rows[which], ranks, direction)
         for a in range(len(ranks)):
-            outer[a].put(which, found.ends[a], found.theta, j)
-            _visit_zone(zone, j, found, a, which, direction, left[a], done[a])
+            here = found.of_rank(a, j)
+            outer[a].put(which, here, j)
+            beyond = direction * (found.prediction[a] - (zone.upper if direction > 0 else zone.lower)) > 0
+            _visit_zone(zone, j, here, found.simple[a], beyond, which, direction, left[a], done[a])
     return done
 
 
-def _visit_zone(zone, j, found, a, which, direction, left, done):
-    """Settle the rows whose set reaches zone ``j``, or which must be taken apart."""
+def _visit_zone(zone, j, here, simple, beyond, which, direction, left, done):
+    """Settle the rows whose set reaches zone ``j``, or which must be taken apart.
+
+    ``beyond`` are the rows whose prediction lies outside the zone, so that the set may do so wholly.
+    """
     far, near = (zone.upper, zone.lower) if direction > 0 else (zone.lower, zone.upper)
-    ends = found.ends[a]
     with np.errstate(invalid="ignore"):
-        reached = direction * (ends - near) >= 0
-    beyond = direction * (found.prediction - far) > 0  # the set may lie wholly outside the zone
-    unclear = left[which] & (~found.simple[a] | (reached & beyond))
+        reached = direction * (here.ends - near) >= 0
+    unclear = left[which] & (~simple | (reached & beyond))
     settled = left[which] & reached & ~unclear
-    cut = direction * np.minimum(direction * ends[settled], direction * far)
-    done.put(which[settled], cut, found.theta[settled], j)
+    done.put(which[settled], here.take(settled), j)
+    done.ends[which[settled]] = direction * np.minimum(direction * here.ends[settled], direction * far)
     left[which[settled | unclear]] = False
 
 
@@ -186,5 +217,6 @@ def _visit_gap(solver, j, rows, k, direction, left, outer, done):
     for i in may:
         found = solver.pieces(j, rows[i], k)
         if found:
-            done.put(i, found[-1][1] if direction > 0 else found[0][0], outer.theta[i], j)
+            done.put(i, outer.take(i), j)
+            done.ends[i] = found[-1][1] if direction > 0 else found[0][0]
             left[i] = False

@@ -6,16 +6,40 @@ not decide (an order statistic inside the bounds of the slope, a set that may ha
 of the new response is swept. Paths also lead across gaps, while location and scale move.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from ...path import Gap, PathError, Tilted, gap_path, merge, response_path, tilted_fits
+from ...path import Gap, PathError, Tilted, drift_lengths, gap_paths, merge, response_path, tilted_fits
 from ...scores import kth_of_lines, kth_smallest
 from ...solvers import minimise
+from .contraction import contractions
 from .pieces import Pieces, ZoneEnds
 
 __all__ = ["ClippedPieces"]
 
 _ENTRIES = 2_000_000
+_FITS = 20
+_ROUNDING = 1e-12  # of the scale, where fixed points are found
+
+
+@dataclass(frozen=True)
+class _Decided:
+    """New residuals at the ends, the fits that decide them and their tilts; a line a rank."""
+
+    r: np.ndarray
+    theta: np.ndarray
+    simple: np.ndarray
+    tilt: np.ndarray
+    gain: np.ndarray
+
+    @classmethod
+    def none(cls, fit, rows, ranks):
+        """Nothing decided yet."""
+        shape = len(ranks), len(rows)
+        theta = np.tile(fit.theta, (*shape, 1))
+        nothing = np.full(shape, np.nan), theta, np.zeros(shape, dtype=bool)
+        return cls(*nothing, np.zeros(shape), np.ones(shape))
 
 
 class ClippedPieces(Pieces):
@@ -34,40 +58,69 @@ class ClippedPieces(Pieces):
     def ends(self, j, rows, ranks, direction):
         zone = self.fits.zones[j]
         fit = self._fit(zone)
-        if fit.hessian_inverse is None:
-            distance, theta = np.full((len(ranks), len(rows)), np.nan), np.tile(fit.theta, (len(rows), 1))
-            simple = np.zeros(distance.shape, dtype=bool)
+        if fit.hessian_inverse is None or (self.soft and self.fits.lasso.any()):
+            # Only the whole path can tell.
+            found = _Decided.none(fit, rows, ranks)
         else:
-            find = self._closed if self.linear else self._tilted
-            distance, theta, simple = find(fit, rows, ranks, direction, zone)
-        eta = np.einsum("ij,ij->i", rows, theta)
+            find = self._closed if self.linear else self._fixed_points if self.soft else self._tilted
+            found = find(fit, rows, ranks, direction, zone)
+        eta = np.einsum("ij,aij->ai", rows, found.theta)
         return ZoneEnds(
-            ends=zone.centre + zone.scale * (eta + direction * distance),
+            ends=zone.centre + zone.scale * (eta + direction * found.r),
             prediction=zone.centre + zone.scale * eta,
-            simple=simple,
-            theta=theta,
+            simple=found.simple,
+            theta=found.theta,
+            tilt=found.tilt,
+            gain=found.gain,
         )
 
     def _tilted(self, fit, rows, ranks, direction, zone):
-        """One tilted fit a row, at the end of the slope range."""
-        down, up = self.fits.loss.slopes
-        bound = up if direction > 0 else down
-        if np.isinf(bound):  # squared loss with an L1 part: the whole path decides
-            shape = len(ranks), len(rows)
-            return np.full(shape, np.nan), np.tile(fit.theta, (len(rows), 1)), np.zeros(shape, dtype=bool)
+        """Steps: one tilted fit a row, at the end of the slope range."""
+        bound = self._bound(direction)
         self.tilted += len(rows)
-        found = tilted_fits(fit, rows, -direction * bound, self._refit(zone))
+        tilt = np.full(len(rows), -direction * bound)
+        found = tilted_fits(fit, rows, tilt, self._refit(zone))
         k_th = found.order_statistics(fit, ranks, self.score)
-        simple = k_th >= (bound if self.soft else 0.0)
-        if self.soft or self.sign:
-            # Holes need an order statistic that falls below what is smaller than it in the middle.
+        simple = k_th >= 0
+        if self.sign:
+            # Holes need an order statistic that falls below 0 while the new row is fitted exactly.
             reach = -2.0 * fit.length(found.move)
             values, norms = self.score(fit.r[: fit.count]), fit.row_norms[: fit.count]
-            least = np.array([kth_of_lines(values, norms, k, reach) for k in ranks])
-            simple &= least >= (bound if self.soft else 0.0)
+            simple &= np.array([kth_of_lines(values, norms, k, reach) for k in ranks]) >= 0
         if fit.penalised:
             k_th = k_th + found.radius * self._looseness(fit, rows)
-        return k_th, fit.theta + found.move, simple
+        theta = np.repeat((fit.theta + found.move)[None], len(ranks), axis=0)
+        return _Decided(k_th, theta, simple, np.tile(tilt, (len(ranks), 1)), np.ones(k_th.shape))
+
+    def _bound(self, direction):
+        down, up = self.fits.loss.slopes
+        return up if direction > 0 else down
+
+    def _fixed_points(self, fit, rows, ranks, direction, zone):
+        """Soft rows: the residual r that equals the order statistic of its tilted fit."""
+        out = _Decided.none(fit, rows, ranks)
+        base, bound = self.fits.fit(self.fits.zones.index(zone)), self._bound(direction)
+        for a, k in enumerate(ranks):
+            for slow in contractions(base, rows, k, self.side, direction)[0]:
+                r = np.minimum(float(kth_smallest(self.score(fit.r[: fit.count]), k)), slow.outer)
+                left = np.arange(len(r))
+                for _ in range(_FITS):
+                    at = slow.which[left]
+                    tilt = -direction * np.minimum(r[left], bound)
+                    found = tilted_fits(fit, rows[at], tilt, self._refit(zone))
+                    self.tilted += len(at)
+                    (now,) = found.order_statistics(fit, [k], self.score)
+                    off = np.abs(now - r[left]) / (1.0 - slow.rate[left])
+                    done = off <= _ROUNDING
+                    at = at[done]
+                    out.r[a, at], out.simple[a, at], out.tilt[a, at] = now[done], True, tilt[done]
+                    out.theta[a, at] = fit.theta + found.move[done]
+                    out.gain[a, at] = 1.0 / (1.0 - slow.rate[left[done]])
+                    r[left] = np.clip(now, slow.least[left], slow.outer[left])
+                    left = left[~done]
+                    if not len(left):
+                        break
+        return out
 
     def _refit(self, zone):
         """Fresh fits where a path cannot be trusted: coefficients and certified radius."""
@@ -86,21 +139,25 @@ class ClippedPieces(Pieces):
     def _closed(self, fit, rows, ranks, direction, zone):
         """Squared loss and ridge: residuals are linear in the new one, r_i - r b_i."""
         towards = rows @ fit.hessian_inverse
-        own = np.einsum("ij,ij->i", towards, rows)
         r, X = fit.r[: fit.count], fit.X[: fit.count]
-        out, simple = np.empty((len(ranks), len(rows))), np.ones((len(ranks), len(rows)), dtype=bool)
+        out = _Decided.none(fit, rows, ranks)
         size = max(1, _ENTRIES // fit.count)
         for first in range(0, len(rows), size):
             part = slice(first, first + size)
             pull = towards[part] @ X.T
-            simple[:, part] = np.max(np.abs(pull), axis=1) < 1
+            rate = np.max(np.abs(pull), axis=1)
+            out.simple[:, part] = rate < 1
+            out.gain[:, part] = 1.0 / np.maximum(1.0 - rate, 1e-6)
             turn = direction * (np.where(r >= 0, 1.0, -1.0) if not self.sign else self.sign)
             with np.errstate(divide="ignore", invalid="ignore"):
                 largest = self.score(r) / (1.0 + turn * pull)
             for a, k in enumerate(ranks):
-                out[a, part] = kth_smallest(largest, k)
+                out.r[a, part] = kth_smallest(largest, k)
         self.tilted += len(rows)
-        return out * (1.0 + own), np.tile(fit.theta, (len(rows), 1)), simple
+        out.tilt[:] = -direction * out.r
+        with np.errstate(invalid="ignore"):
+            out.theta[:] = fit.theta - out.tilt[..., None] * towards
+        return out
 
     def pieces(self, j, row, k):
         zone = self.fits.zones[j]
@@ -120,21 +177,15 @@ class ClippedPieces(Pieces):
     def _gap_paths(self, zone, row, fit):
         """From the middle of a gap to its ends."""
         self.tilted += 2
-        middle = 0.5 * (zone.lower + zone.upper)
-        out = []
+        middle, gaps = 0.5 * (zone.lower + zone.upper), []
         for end, centre, scale in zip((zone.lower, zone.upper), zone.centres, zone.scales, strict=True):
             force = np.zeros(len(row))
             if self.fits.intercept is not None:
                 lever = self.fits.intercept
                 force[lever] = self.fits.ridge[lever] * (centre - zone.centre) / zone.scale
-            gap = Gap(
-                w=(middle - zone.centre) / zone.scale,
-                move=(end - middle) / zone.scale,
-                force=force,
-                growth=scale / zone.scale - 1.0,
-            )
-            out.append(gap_path(fit, row, self.fits.loss.slopes, gap))
-        return out
+            gaps.append(Gap((end - middle) / zone.scale, force, scale / zone.scale - 1.0))
+        w = (middle - zone.centre) / zone.scale
+        return gap_paths(fit, row, self.fits.loss.slopes, w, gaps)
 
     def residuals(self, j, row, z):
         zone = self.fits.zones[j]
@@ -164,45 +215,89 @@ class ClippedPieces(Pieces):
     # Gaps ----------------------------------------------------------------------------------------
 
     def may_reach(self, j, rows, k, direction, outer):
-        if self.soft:
-            return super().may_reach(j, rows, k, direction, outer)
-        zone, found = self.fits.zones[j], np.zeros(len(rows), dtype=bool)
+        zone, ends = self.fits.zones[j], np.full(len(rows), direction * np.inf)
+        edge = zone.lower if direction > 0 else zone.upper
         for here in np.unique(outer.zone):
             which = np.flatnonzero(outer.zone == here)
-            ends = self._drifted(here, [here, j], rows[which], outer.take(which), k, direction, 1)
-            edge = zone.lower if direction > 0 else zone.upper
-            found[which] = direction * (ends - edge) >= 0
-        return found
+            known = outer.take(which)
+            ends[which] = self._drifted(rows[which], known, here, j, k, direction, 1, edge)
+        return direction * (ends - edge) >= 0
 
     def surely_in(self, rows, k, low, high):
-        if self.soft:
-            return super().surely_in(rows, k, low, high)
-        out = np.empty((2, len(rows)))
+        out = np.array([low.ends, high.ends])
         for first, last in set(zip(low.zone.tolist(), high.zone.tolist(), strict=True)):
             which = np.flatnonzero((low.zone == first) & (high.zone == last))
-            over = range(first, last + 1)
-            for line, outer, here, direction in ((0, low, first, -1), (1, high, last, 1)):
-                ends = self._drifted(here, over, rows[which], outer.take(which), k, direction, -1)
-                out[line, which] = ends
+            if first == last:
+                continue
+            edges = self.fits.zones[first].upper, self.fits.zones[last].lower
+            ways = (low, first, last, -1, edges[0]), (high, last, first, 1, edges[1])
+            for line, (outer, here, there, direction, edge) in enumerate(ways):
+                known = outer.take(which)
+                out[line, which] = self._drifted(rows[which], known, here, there, k, direction, -1, edge)
         return out
 
-    def _drifted(self, here, over, rows, outer, k, direction, way):
-        """Bounds on the far ends while location and scale move from zone ``here`` over others (m,).
+    def _drifted(self, rows, outer, here, there, k, direction, way, edge):
+        """Bounds on the far ends while location and scale move from zone ``here`` to ``there`` (m,).
 
-        ``way`` is 1 for the outermost, -1 for the innermost. The penalty alone sees location and scale: it
-        moves a fit by ``|(1 - rho) theta - delta e_0|`` in the P norm, so a row by no more than that
-        times its own length.
+        ``way`` is 1 for the outermost, -1 for the innermost; rough where they need not be near to show
+        on which side of ``edge`` they are. The fits with the tilt of the end are followed on; an end
+        moves as its prediction and its order statistic do, and the tilt adapts.
         """
-        zones = [self.fits.zones[j] for j in over]
-        if any(zone.keep or zone.is_gap for zone in (self.fits.zones[here],)):
-            return outer.ends if way < 0 else np.full(len(rows), direction * np.inf)
-        zone = self.fits.zones[here]
+        zone, out = self.fits.zones[here], np.full(len(rows), way * direction * np.inf)
+        if zone.keep or zone.is_gap or any(self.fits.zones[j].keep for j in _between(here, there)):
+            return out
         fit = self._fit(zone)
-        ratio = max(abs(scale / zone.scale - 1.0) for other in zones for scale in other.scales)
-        shift = max(abs(centre - zone.centre) for other in zones for centre in other.centres) / zone.scale
-        slack = ratio * np.linalg.norm(outer.theta, axis=1) + shift
+        rough = outer.ends + way * direction * self._rough_drift(rows, outer, zone, _between(here, there))
+        decided = way * direction * (rough - edge) < 0
+        out[decided] = rough[decided]
+        left = np.flatnonzero(~decided)
+        if not len(left):
+            return out
+        rows, outer = rows[left], outer.take(left)
+        length = drift_lengths(fit, rows, outer.tilt, self._stages(zone, fit, here, there))
+        known = np.isfinite(length)
+        length = np.where(known, length, 0.0)
         moved = Tilted.of(outer.theta - fit.theta)
-        (k_th,) = moved.order_statistics(fit, [k], self.score, way * slack)
+        (k_th,), (bent,) = (
+            moved.order_statistics(fit, [k], self.score, slack) for slack in (None, way * length)
+        )
+        change = np.abs(bent - k_th) * outer.gain + length * fit.norms(rows)
         eta = np.einsum("ij,ij->i", rows, outer.theta)
-        distance = k_th + way * slack * np.linalg.norm(rows, axis=1)
-        return zone.centre + zone.scale * (eta + direction * distance)
+        ends = zone.centre + zone.scale * (eta + direction * (k_th + way * change))
+        out[left[known]] = ends[known]
+        return out
+
+    def _rough_drift(self, rows, outer, zone, over):
+        """A quick bound on how far ends move over other zones, for steps; inf for soft rows.
+
+        The penalty alone sees location and scale: it moves a fit by ``|(1 - rho) theta - delta e_0|`` in
+        the P norm, so a row by no more than that times its own length.
+        """
+        if self.soft:
+            return np.inf
+        zones = [self.fits.zones[j] for j in over]
+        scale = max((abs(s - zone.scale) for other in zones for s in other.scales), default=0.0)
+        shift = max((abs(c - zone.centre) for other in zones for c in other.centres), default=0.0)
+        lengths = np.max(np.linalg.norm(self.fits.X, axis=1)) + np.linalg.norm(rows, axis=1)
+        return lengths * (scale * np.linalg.norm(outer.theta, axis=1) + shift)
+
+    def _stages(self, zone, fit, here, there):
+        """Forces and growths over the gaps from zone ``here`` to ``there``, in the units of ``here``."""
+        stages, centre, scale = [], zone.centre, zone.scale
+        for j in _between(here, there):
+            other = self.fits.zones[j]
+            end = 0 if there < here else 1
+            if not other.is_gap:
+                continue
+            force = np.zeros(len(fit.theta))
+            if self.fits.intercept is not None:
+                lever = self.fits.intercept
+                force[lever] = self.fits.ridge[lever] * (other.centres[end] - centre) / zone.scale
+            stages.append((force, (other.scales[end] - scale) / zone.scale))
+            centre, scale = other.centres[end], other.scales[end]
+        return stages
+
+
+def _between(here, there):
+    """Indices of the zones after ``here`` up to ``there``."""
+    return range(here + 1, there + 1) if there > here else range(here - 1, there - 1, -1)

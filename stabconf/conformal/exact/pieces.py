@@ -1,6 +1,6 @@
 """What the exact method needs to know of a loss: ends in a zone, and sets piece by piece."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -16,18 +16,30 @@ class ZoneEnds:
     Attributes
     ----------
     ends : (len(ranks), m) array
-    prediction : (m,) array
+    prediction : (len(ranks), m) array
         Predictions of the fits that decide: between prediction and end the set has no holes.
     simple : (len(ranks), m) array of bool
         False where the set must be taken apart piece by piece.
-    theta : (m, p) array
+    theta : (len(ranks), m, p) array
         Coefficients of those fits.
+    tilt : (len(ranks), m) array
+        Their tilts.
+    gain : (len(ranks), m) array
+        How much more than the order statistic at one tilt an end can move, where the tilt moves too.
     """
 
     ends: np.ndarray
     prediction: np.ndarray
     simple: np.ndarray
     theta: np.ndarray
+    tilt: np.ndarray
+    gain: np.ndarray
+
+    def of_rank(self, a, j):
+        """`OuterEnds` of the a-th rank, in zone ``j``."""
+        m = self.ends.shape[1]
+        parts = self.ends[a], self.theta[a], self.tilt[a], self.gain[a]
+        return OuterEnds(*parts, np.full(m, j))
 
 
 @dataclass(frozen=True)
@@ -38,26 +50,32 @@ class OuterEnds:
     ----------
     ends : (m,) array
     theta : (m, p) array
+    tilt, gain : (m,) arrays
+        As in `ZoneEnds`.
     zone : (m,) array of int
         -1 where nothing is known.
     """
 
     ends: np.ndarray
     theta: np.ndarray
+    tilt: np.ndarray
+    gain: np.ndarray
     zone: np.ndarray
 
     @classmethod
     def unknown(cls, m, p):
         """Nothing known of m rows."""
-        return cls(np.full(m, np.nan), np.zeros((m, p)), np.full(m, -1))
+        return cls(np.full(m, np.nan), np.zeros((m, p)), np.zeros(m), np.ones(m), np.full(m, -1))
 
     def take(self, which):
         """The same for some of the rows."""
-        return OuterEnds(self.ends[which], self.theta[which], self.zone[which])
+        return OuterEnds(*(getattr(self, each.name)[which] for each in fields(self)))
 
-    def put(self, which, ends, theta, zone):
-        """Set what is known of some of the rows."""
-        self.ends[which], self.theta[which], self.zone[which] = ends, theta, zone
+    def put(self, which, other, zone):
+        """Copy what another record knows of some of the rows, found in a zone."""
+        for each in fields(self):
+            getattr(self, each.name)[which] = getattr(other, each.name)
+        self.zone[which] = zone
 
 
 class Pieces:
@@ -98,14 +116,18 @@ class Pieces:
         ends = far_ends(self.fits.fit(j), rows, k, self.side, "curvature", direction)
         return direction * (ends - (zone.lower if direction > 0 else zone.upper)) >= 0
 
-    def unbroken(self, rows, k, low, high):
-        """Rows whose set surely has no holes between the zones of its `OuterEnds`: array of bool."""
+    def doubtful(self, rows, k, low, high):
+        """Which zones might hold holes between the zones of a row's `OuterEnds` (len(zones), m): bools."""
         zones = self.fits.zones
+        lower, upper = (np.array([getattr(zone, end) for zone in zones]) for end in ("lower", "upper"))
         inner = self.surely_in(rows, k, low, high)
-        top = np.array([zones[j].upper for j in low.zone])
-        bottom = np.array([zones[j].lower for j in high.zone])
-        with np.errstate(invalid="ignore"):
-            return (low.zone == high.zone) | ((inner[0] <= top) & (inner[1] >= bottom))
+        inner = np.where(np.isnan(inner), [[np.inf], [-np.inf]], inner)
+        index = np.arange(len(zones))[:, None]
+        between = (low.zone <= index) & (index <= high.zone) & (low.zone != high.zone)
+        # In the zones of the ends themselves the set has no holes.
+        below = (index > low.zone) & (inner[0] > lower[:, None])
+        above = (index < high.zone) & (inner[1] < upper[:, None])
+        return between & (below | above)
 
     def surely_in(self, rows, k, low, high):
         """Ends of intervals that surely lie in the sets, two (m,) arrays."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...path import chord_fits
 from ...scores import kth_smallest
-from ..stable import outer_residuals
+from .contraction import contractions
 from .pieces import Pieces, ZoneEnds
 from .scan import scan
 
@@ -18,7 +18,6 @@ __all__ = ["SmoothPieces"]
 
 _ENTRIES = 1_000_000
 _FITS = 12
-_CONTRACTION = 0.5
 
 
 class SmoothPieces(Pieces):
@@ -52,36 +51,24 @@ class SmoothPieces(Pieces):
                 distance[a], simple[a] = self._distances(base, rows, k, direction)
         return ZoneEnds(
             ends=base.zone.centre + base.zone.scale * (eta + direction * distance),
-            prediction=base.predict(rows),
+            prediction=np.broadcast_to(base.predict(rows), shape),
             simple=simple,
-            theta=np.zeros(rows.shape),
+            theta=np.zeros((*shape, rows.shape[1])),
+            tilt=np.zeros(shape),
+            gain=np.ones(shape),
         )
 
     def _distances(self, base, rows, k, direction):
         """Distances of the ends from the base prediction, and whether the walk settles them (m,)."""
-        moves, score, outer = outer_residuals(base, rows, k, self.side, direction)
-        out, simple = np.full(len(rows), np.nan), np.zeros(len(rows), dtype=bool)
-        if np.isposinf(outer).all() and np.isinf(base.steepest(direction)):
-            out[:], simple[:] = np.inf, True  # no finite end can be certified
-            return out, simple
-        slope = base.slope(np.maximum(outer, 0.0), direction)
-        for which, metric, norms, move in moves.groups(slope):
-            which = np.arange(len(rows))[which]
-            least = np.maximum(
-                np.array([kth_smallest(score.values - m * metric.rows, k) for m in move]), 0.0
-            )
-            curvature = base.problem.loss.curvature(direction * np.array([least, outer[which]])).max(axis=0)
-            rate = np.max(metric.rows) * norms * curvature
-            good = (rate < _CONTRACTION) & (least > 0) & np.isfinite(outer[which])
-            size = max(1, _ENTRIES // len(score.r))
-            for first in range(0, len(which), size):
+        groups, endless = contractions(base, rows, k, self.side, direction)
+        out, simple = np.where(endless, np.inf, np.nan), endless.copy()
+        size = max(1, _ENTRIES // self.fits.n)
+        for slow in groups:
+            for first in range(0, len(slow.which), size):
                 part = slice(first, first + size)
-                chosen = good[part]
-                at = which[part][chosen]
-                if not len(at):
-                    continue
-                inside = least[part][chosen], norms[part][chosen]
-                out[at], simple[at] = self._walk(base, metric, rows[at], outer[at], *inside, k, direction)
+                at = slow.which[part]
+                inside = slow.outer[part].copy(), slow.least[part], slow.norms[part]
+                out[at], simple[at] = self._walk(base, slow.metric, rows[at], *inside, k, direction)
         return out, simple
 
     def _walk(self, base, metric, rows, outer, least, norms, k, direction):
