@@ -14,7 +14,7 @@ from .follow import follow, go_on
 
 __all__ = ["Tilted", "drift_lengths", "tilted_fits"]
 
-_CHUNK = 256  # new rows at a time
+_CHUNK = 512  # new rows at a time
 _ENTRIES = 2_000_000  # and at most so many residuals
 _GENEROUS = 4.0  # watched rows: those within so many times the move that curvature of 1 would give
 _TOLERANCE = 1e-9  # of the stationarity residual, relative to its terms

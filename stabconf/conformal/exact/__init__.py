@@ -147,7 +147,7 @@ def _sets(solver, rows, ranks, side):
 
 
 def _settle_zones(solver, rows, k, doubt, side):
-    """Two-sided sets in zones that are in doubt, where their ends tell all: ``{(j, i): (lower, upper)}``."""
+    """Two-sided sets in doubtful zones, where their ends tell all: ``{(j, i): (lower, upper)}``."""
     out = {}
     for j, zone in enumerate(solver.fits.zones):
         which = np.flatnonzero(doubt[j])
