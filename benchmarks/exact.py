@@ -164,7 +164,7 @@ def root_table(report, count, repeats):
             lines.append(root_row(results, penalty, label, refit, count, repeats))
     report.table(
         "LAD by root finding with refits, diabetes, per new row",
-        f"Time relative to the exact method's ({HALVINGS} halvings an end), by the solver of the refits, and "
+        f"Time relative to the exact method's ({HALVINGS} halvings an end), by solver of the refits, and "
         "the largest difference of the ends in units of the width.",
         ["penalty", "refits by", "times as long", "difference"],
         lines,

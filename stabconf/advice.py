@@ -68,9 +68,7 @@ def warn_about(made, model, zones):
             StabilityWarning,
         )
     elif share > 0.5:
-        fix = "raise penalty, add rows"
-        if not model.loss.has_curvature:
-            fix += ", or use a loss with curvature (loss='huber')"
+        fix = "use method='exact', raise penalty or add rows"
         _warn(f"stability makes up {share:.0%} of the mean width with {where}: {fix}", StabilityWarning)
 
 
