@@ -23,6 +23,7 @@ from stabconf.stability import default_bound
 
 ALPHAS = (0.05, 0.1, 0.3, 0.5)
 CLIPPED = [loss for loss in LOSS_INSTANCES if loss.softness is not None]
+# The referee's exponential and power cones are accurate to some 1e-6, hence wider steps for these.
 # Sets of Power(2) are refused a finite end where the stable bound finds none; linex has none above.
 BENT = [LogCosh(), PseudoHuber(1.0), Power(1.5)]
 
@@ -97,10 +98,10 @@ def test_exact_endpoints_flip_the_p_value_where_slopes_are_clipped(loss, **probl
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", BENT, ids=lambda loss: loss.describe())
-@settings(thorough, max_examples=15)
+@settings(thorough, max_examples=8)
 @given(**problems)
 def test_exact_endpoints_flip_the_p_value_where_slopes_bend(loss, **problem):
-    flips(loss, **problem, side="two-sided", inside=1e-5, outside=1e-6)
+    flips(loss, **problem, side="two-sided", inside=1e-5, outside=5e-6)
 
 
 @pytest.mark.slow
@@ -109,8 +110,8 @@ def test_exact_endpoints_flip_the_p_value_where_slopes_bend(loss, **problem):
 def test_one_sided_endpoints_flip_the_p_value(loss, side):
     for seed, alpha in enumerate((0.05, 0.1, 0.2, 0.3)):
         kind = ("plain", "heavy", "unscaled", "bimodal")[seed]
-        inside = 5e-6 if loss.softness is not None else 1e-5
-        flips(loss, kind, seed, 40, 4, 10.0**-seed, 0.0, alpha, side, inside, 1e-6)
+        inside, outside = (5e-6, 1e-6) if loss.softness is not None else (1e-5, 5e-6)
+        flips(loss, kind, seed, 40, 4, 10.0**-seed, 0.0, alpha, side, inside, outside)
 
 
 @pytest.mark.parametrize("n", [100, 300])

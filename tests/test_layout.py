@@ -31,7 +31,7 @@ ALLOWED = {
         {"errors", "losses", "penalties", "response", "scores", "solvers"},
         {"numpy", "scipy"},
     ),
-    "path": ({"scores"}, {"numpy", "scipy"}),
+    "path": ({"scores", "solvers"}, {"numpy", "scipy"}),
     "conformal": ({"errors", "path", "response", "scores", "solvers", "stability"}, {"numpy", "tqdm"}),
     "advice": ({"checks", "errors"}, {"numpy"}),
     "summary": (set(), {"numpy", "statsmodels"}),

@@ -1,15 +1,20 @@
 """Tilted fits of many rows at once for smooth losses: Newton steps with the base fit's Hessian.
 
 The tilt of one row hardly changes the Hessian, so steps with a fixed one converge fast, and a batch of
-rows shares two matrix products a step. How near a fit is follows from its stationarity residual.
+rows shares two matrix products a step; where they do not, each row is solved for itself. How near a fit is
+follows from its stationarity residual.
 """
 
+from dataclasses import replace
+
 import numpy as np
+
+from ..solvers import minimise
 
 __all__ = ["chord_fits"]
 
 _STEPS = 12
-_ENOUGH = 1e-11
+_ENOUGH, _ROUGH = 1e-11, 1e-8  # of the stationarity residual: to stop at, and to be content with
 
 
 def chord_fits(problem, inverse, tilts, theta):
@@ -37,4 +42,8 @@ def chord_fits(problem, inverse, tilts, theta):
             break
         best = np.minimum(best, size)
         theta = np.where(better[:, None], theta - step, theta)
+    for i in np.flatnonzero(size > _ROUGH**2):
+        theta[i] = minimise(replace(problem, tilt=tilts[i]), theta[i]).x
+        r[i] = v - X @ theta[i]
+        e[i] = problem.ridge * theta[i] - X.T @ loss.derivative(r[i]) + tilts[i]
     return theta, r, e

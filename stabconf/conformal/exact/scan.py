@@ -20,7 +20,7 @@ from ..stable import far_ends
 
 __all__ = ["scan"]
 
-_FITS = 500
+_FITS = 150
 _FAR = 1000.0  # scales from the prediction, where no finite end is certain
 _TRIES = 10
 _GROWTH = 4.0
