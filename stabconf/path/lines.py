@@ -14,6 +14,7 @@ from ..scores import kth_smallest
 __all__ = ["ResponsePath", "decided_prefix", "merge"]
 
 _ROUNDING = 1e-11
+_TIES = 1e-10  # scores nearer than this are tied: rounding errors never exclude a candidate
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def _segment(X, v, x, theta, direction, first, last, k, sign):
     e, e_rate = _settled(first - x @ theta, first), _settled(way - x @ direction, 1.0)
     decided = _decided(r, rate, e, e_rate, length, k, sign)
     if decided is None:
-        inside = _uncovered(r, rate, e, e_rate, length, k, sign)
+        inside = _uncovered(r, rate, e, e_rate, length, k, sign, -_TIES)
     else:
         inside = [(0.0, length)] if decided else []
     return [tuple(sorted((first + way * low, first + way * high))) for low, high in inside]
@@ -166,7 +167,7 @@ def _decided(r, rate, e, e_rate, length, k, sign):
         new = np.append(np.abs(new), 0.0) if new[0] * new[1] <= 0 else np.abs(new)
     if np.max(new) <= kth_smallest(low, k):
         return True
-    if np.min(new) > kth_smallest(high, k):
+    if np.min(new) - _TIES > kth_smallest(high, k):
         return False
     return None
 
