@@ -103,6 +103,13 @@ NEW_CASES = {
     "unknown side": (dict(side="left"), r"side='left' is unknown: give one of two-sided, upper, lower"),
     "unknown bound": (dict(bound="loose"), r"bound='loose' is unknown: give one of curvature"),
     "unknown option": (dict(bond="norm"), r"option 'bond' is unknown to method 'exact': its options are"),
+    "option of another method": (
+        dict(method="exact", bound="norm"),
+        r"option 'bound' is unknown to method 'exact'",
+    ),
+    "tol negative": (dict(tol=-1.0), r"tol=-1.0 is not allowed: give a share"),
+    "tol a string": (dict(tol="1e-6"), r"tol='1e-6' is not allowed: give a share"),
+    "no processes": (dict(n_jobs=0), r"n_jobs=0 is not allowed: give a number of processes"),
     "exog is an array": (dict(exog=np.ones((2, 2))), r"exog is a ndarray: give a pandas DataFrame"),
     "exog lacks a column": (dict(exog=NEW[["x"]]), r"exog lacks column 'g' that the formula"),
     "unseen category": (dict(exog=NEW.assign(g="z")), r"exog has a category that training did not.*'z'"),
@@ -130,3 +137,18 @@ def test_bad_input_to_the_intervals_is_named_with_its_fix(fitted, case):
 def test_summary_frame_takes_one_alpha(fitted):
     with pytest.raises(StabconfError, match="takes one number"):
         fitted.get_prediction(NEW).summary_frame(alpha=[0.1, 0.2])
+
+
+@pytest.mark.parametrize(
+    "z, message",
+    [
+        ([], r"z=\[\] is empty"),
+        (["a"], r"z='a' is a str: give numbers"),
+        ([np.inf], r"z=inf is not allowed: give finite"),
+        (None, r"z=None is a NoneType: give numbers"),
+    ],
+)
+def test_bad_candidates_are_named_with_their_fix(z, message):
+    res = stabconf.fit("y ~ x", pd.DataFrame({"x": np.arange(20.0), "y": np.arange(20.0) ** 2}))
+    with pytest.raises((ValueError, TypeError), match=message):
+        res.conformity({"x": [1.0]}, z)

@@ -32,7 +32,10 @@ ALLOWED = {
         {"numpy", "scipy"},
     ),
     "path": ({"scores", "solvers"}, {"numpy", "scipy"}),
-    "conformal": ({"errors", "path", "response", "scores", "solvers", "stability"}, {"numpy", "tqdm"}),
+    "conformal": (
+        {"checks", "errors", "path", "response", "scores", "solvers", "stability"},
+        {"numpy", "tqdm"},
+    ),
     "advice": ({"checks", "errors"}, {"numpy"}),
     "summary": (set(), {"numpy", "statsmodels"}),
     "frames": (set(), {"numpy", "pandas"}),

@@ -8,7 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from ...errors import AssumptionError
+from ...checks import is_number
+from ...errors import AssumptionError, InputError
 from ...path import merge
 from ...scores import conformal_rank
 from ..intervals import Intervals, guarantee
@@ -47,6 +48,8 @@ def exact(fits, rows, alphas, *, side="two-sided", tol=1e-6, n_jobs=1, progress=
     list of Intervals
         One an alpha; the fits are shared, so more alphas cost little.
     """
+    if not (is_number(tol) and 0 < tol < 1):
+        raise InputError(f"tol={tol!r} is not allowed: give a share of the response's scale such as 1e-6")
     _require_unique(fits)
     ranks = [conformal_rank(alpha, fits.n) for alpha in alphas]
     finite = sorted({k for k in ranks if k <= fits.n})
