@@ -23,9 +23,10 @@ from stabconf.stability import default_bound
 
 ALPHAS = (0.05, 0.1, 0.3, 0.5)
 CLIPPED = [loss for loss in LOSS_INSTANCES if loss.softness is not None]
-# The referee's exponential and power cones are accurate to some 1e-6, hence wider steps for these.
-# Sets of Power(2) are refused a finite end where the stable bound finds none; linex has none above.
-BENT = [LogCosh(), PseudoHuber(1.0), Power(1.5)]
+# The referee's power cones are accurate to some 1e-6, hence wider steps for these losses; its exponential
+# cones (log-cosh) fail on heavy tails. Sets of Power(2) have no finite end where the stable bound has
+# none, and those of linex have none above.
+BENT = [PseudoHuber(1.0), Power(1.5)]
 
 
 def zone_fits(drawn, loss, standardize=True):
@@ -98,8 +99,8 @@ def test_exact_endpoints_flip_the_p_value_where_slopes_are_clipped(loss, **probl
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", BENT, ids=lambda loss: loss.describe())
-@settings(thorough, max_examples=8)
-@given(**problems)
+@settings(thorough, max_examples=10)
+@given(**{**problems, "kind": st.sampled_from([k for k in KINDS if k != "wide"]), "l1_ratio": st.just(0.0)})
 def test_exact_endpoints_flip_the_p_value_where_slopes_bend(loss, **problem):
     flips(loss, **problem, side="two-sided", inside=1e-5, outside=5e-6)
 
