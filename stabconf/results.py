@@ -194,7 +194,7 @@ class Results:
         >>> res.conf_int_conformal({"income": [500.0, 1000.0]}, alpha=0.1).round(0)
            lower  upper
         0  224.0  532.0
-        1  481.0  789.0
+        1  483.0  789.0
         """
         rows, index = self._new_rows(exog)
         alphas, single = check_alpha(alpha)
@@ -219,7 +219,7 @@ class Results:
         >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber", penalty=0.01)
         >>> res.get_prediction({"income": [500.0]}).summary_frame(alpha=0.1).round(1)
             mean  obs_ci_lower  obs_ci_upper
-        0  377.8         222.3         533.2
+        0  377.8         223.6         531.8
         """
         return Prediction(self, exog, {"method": method, "side": side, **options})
 
@@ -247,12 +247,11 @@ class Results:
         >>> import stabconf
         >>> from statsmodels.datasets import engel
         >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad", penalty=0.1)
-        >>> res.conformity({"income": [500.0]}, z=[250.0, 400.0, 600.0]).round(3)
-                     p   p_lo   p_up
-          z
-        0 250.0  0.131  0.102  0.148
-          400.0  1.000  1.000  1.000
-          600.0  0.051  0.042  0.059
+        >>> res.conformity({"income": [500.0]}, z=[250.0, 400.0, 600.0]).round(3).reset_index(drop=True)
+               p   p_lo   p_up
+        0  0.136  0.102  0.246
+        1  0.873  0.703  1.000
+        2  0.047  0.034  0.081
         """
         rows, index = self._new_rows(exog)
         candidates = check_candidates(z)
