@@ -50,7 +50,6 @@ def conformity(fits, row, z, side, bound):
             above = scores[:, :-1] >= scores[:, -1:] - _TIE * fits.scale
             out[0, part] = (1.0 + np.sum(above, axis=1)) / (fits.n + 1)
             out[1:, part] = _bounds(fits, j, row, z[part], solver, bound)
-    out[1], out[2] = np.minimum(out[1], out[0]), np.maximum(out[2], out[0])
     return out
 
 

@@ -112,7 +112,7 @@ def _run(fit, batch, corners):
         done = batch.advance()
         if corners:
             knots.append((batch.position[0], batch.theta[0].copy()))
-        if batch.growth or batch.resumed:
+        if batch.resumed:
             longest[index] = np.maximum(longest[index], fit.length(batch.theta - begin[index]))
         if done.any():
             at = index[done]

@@ -63,7 +63,7 @@ class ClippedPieces(Pieces):
             found = _Decided.none(fit, rows, ranks)
         else:
             find = self._closed if self.linear else self._fixed_points if self.soft else self._tilted
-            found = find(fit, rows, ranks, direction, zone)
+            found = find(fit, rows, ranks, direction, j)
         eta = np.einsum("ij,aij->ai", rows, found.theta)
         return ZoneEnds(
             ends=zone.centre + zone.scale * (eta + direction * found.r),
@@ -74,12 +74,12 @@ class ClippedPieces(Pieces):
             gain=found.gain,
         )
 
-    def _tilted(self, fit, rows, ranks, direction, zone):
+    def _tilted(self, fit, rows, ranks, direction, j):
         """Steps: one tilted fit a row, at the end of the slope range."""
         bound = self._bound(direction)
         self.tilted += len(rows)
         tilt = np.full(len(rows), -direction * bound)
-        found = tilted_fits(fit, rows, tilt, self._refit(zone))
+        found = tilted_fits(fit, rows, tilt, self._refit(j))
         k_th = found.order_statistics(fit, ranks, self.score)
         simple = k_th >= 0
         if self.sign:
@@ -96,10 +96,10 @@ class ClippedPieces(Pieces):
         down, up = self.fits.loss.slopes
         return up if direction > 0 else down
 
-    def _fixed_points(self, fit, rows, ranks, direction, zone):
+    def _fixed_points(self, fit, rows, ranks, direction, j):
         """Soft rows: the residual r that equals the order statistic of its tilted fit."""
         out = _Decided.none(fit, rows, ranks)
-        base, bound = self.fits.fit(self.fits.zones.index(zone)), self._bound(direction)
+        base, bound = self.fits.fit(j), self._bound(direction)
         for a, k in enumerate(ranks):
             for slow in contractions(base, rows, k, self.side, direction)[0]:
                 r = np.minimum(float(kth_smallest(self.score(fit.r[: fit.count]), k)), slow.outer)
@@ -107,7 +107,7 @@ class ClippedPieces(Pieces):
                 for _ in range(_FITS):
                     at = slow.which[left]
                     tilt = -direction * np.minimum(r[left], bound)
-                    found = tilted_fits(fit, rows[at], tilt, self._refit(zone))
+                    found = tilted_fits(fit, rows[at], tilt, self._refit(j))
                     self.tilted += len(at)
                     (now,) = found.order_statistics(fit, [k], self.score)
                     off = np.abs(now - r[left]) / (1.0 - slow.rate[left])
@@ -115,15 +115,17 @@ class ClippedPieces(Pieces):
                     at = at[done]
                     out.r[a, at], out.simple[a, at], out.tilt[a, at] = now[done], True, tilt[done]
                     out.theta[a, at] = fit.theta + found.move[done]
-                    out.gain[a, at] = 1.0 / (1.0 - slow.rate[left[done]])
+                    own = np.square(slow.norms[left[done]])  # the prediction moves with the tilt
+                    out.gain[a, at] = (1.0 + own) / (1.0 - slow.rate[left[done]])
                     r[left] = np.clip(now, slow.least[left], slow.outer[left])
                     left = left[~done]
                     if not len(left):
                         break
         return out
 
-    def _refit(self, zone):
+    def _refit(self, j):
         """Fresh fits where a path cannot be trusted: coefficients and certified radius."""
+        zone = self.fits.zones[j]
 
         def refit(tilt):
             solution = minimise(self.fits.problem(zone.centre, zone.scale, tilt), self._fit(zone).theta)
@@ -136,7 +138,7 @@ class ClippedPieces(Pieces):
         norms = [np.sqrt(np.square(x) @ (1.0 / fit.ridge)) for x in (fit.X[: fit.count], rows)]
         return np.max(norms[0]) + norms[1]
 
-    def _closed(self, fit, rows, ranks, direction, zone):
+    def _closed(self, fit, rows, ranks, direction, j):
         """Squared loss and ridge: residuals are linear in the new one, r_i - r b_i."""
         towards = rows @ fit.hessian_inverse
         r, X = fit.r[: fit.count], fit.X[: fit.count]
@@ -147,7 +149,8 @@ class ClippedPieces(Pieces):
             pull = towards[part] @ X.T
             rate = np.max(np.abs(pull), axis=1)
             out.simple[:, part] = rate < 1
-            out.gain[:, part] = 1.0 / np.maximum(1.0 - rate, 1e-6)
+            own = np.einsum("ij,ij->i", towards[part], rows[part])  # the prediction moves with the tilt
+            out.gain[:, part] = (1.0 + own) / np.maximum(1.0 - rate, 1e-6)
             turn = direction * (np.where(r >= 0, 1.0, -1.0) if not self.sign else self.sign)
             with np.errstate(divide="ignore", invalid="ignore"):
                 largest = self.score(r) / (1.0 + turn * pull)
@@ -179,10 +182,7 @@ class ClippedPieces(Pieces):
         self.tilted += 2
         middle, gaps = 0.5 * (zone.lower + zone.upper), []
         for end, centre, scale in zip((zone.lower, zone.upper), zone.centres, zone.scales, strict=True):
-            force = np.zeros(len(row))
-            if self.fits.intercept is not None:
-                lever = self.fits.intercept
-                force[lever] = self.fits.ridge[lever] * (centre - zone.centre) / zone.scale
+            force = self._force((centre - zone.centre) / zone.scale)
             gaps.append(Gap((end - middle) / zone.scale, force, scale / zone.scale - 1.0))
         w = (middle - zone.centre) / zone.scale
         return gap_paths(fit, row, self.fits.loss.slopes, w, gaps)
@@ -254,7 +254,7 @@ class ClippedPieces(Pieces):
         if not len(left):
             return out
         rows, outer = rows[left], outer.take(left)
-        length = drift_lengths(fit, rows, outer.tilt, self._stages(zone, fit, here, there))
+        length = drift_lengths(fit, rows, outer.tilt, self._stages(zone, here, there))
         known = np.isfinite(length)
         length = np.where(known, length, 0.0)
         moved = Tilted.of(outer.theta - fit.theta)
@@ -281,7 +281,14 @@ class ClippedPieces(Pieces):
         lengths = np.max(np.linalg.norm(self.fits.X, axis=1)) + np.linalg.norm(rows, axis=1)
         return lengths * (scale * np.linalg.norm(outer.theta, axis=1) + shift)
 
-    def _stages(self, zone, fit, here, there):
+    def _force(self, shift):
+        """P times a shift of the location (p,): the intercept is shrunk towards it."""
+        force = np.zeros_like(self.fits.ridge)
+        if self.fits.intercept is not None:
+            force[self.fits.intercept] = self.fits.ridge[self.fits.intercept] * shift
+        return force
+
+    def _stages(self, zone, here, there):
         """Forces and growths over the gaps from zone ``here`` to ``there``, in the units of ``here``."""
         stages, centre, scale = [], zone.centre, zone.scale
         for j in _between(here, there):
@@ -289,10 +296,7 @@ class ClippedPieces(Pieces):
             end = 0 if there < here else 1
             if not other.is_gap:
                 continue
-            force = np.zeros(len(fit.theta))
-            if self.fits.intercept is not None:
-                lever = self.fits.intercept
-                force[lever] = self.fits.ridge[lever] * (other.centres[end] - centre) / zone.scale
+            force = self._force((other.centres[end] - centre) / zone.scale)
             stages.append((force, (other.scales[end] - scale) / zone.scale))
             centre, scale = other.centres[end], other.scales[end]
         return stages
