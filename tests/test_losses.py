@@ -80,7 +80,8 @@ def test_min_curvature_is_a_lower_bound_that_is_reached(loss):
 @pytest.mark.parametrize("eps", [1e-6, 0.1, 10.0])
 def test_prox_slope_solves_its_equation(loss, eps):
     a = np.array([-30.0, -1.0, -1e-3, 0.0, 1e-9, 0.5, 2.0, 40.0])
-    u, du = loss.prox_slope(a, eps)
+    u = loss.prox_slope(a, eps)
+    du = loss.prox_curvature(u, eps)
     low, high = loss.subgradient(a - eps * u)
     assert np.all(u >= low - 1e-6 * (1 + np.abs(low))) and np.all(u <= high + 1e-6 * (1 + np.abs(high)))
     assert np.all((du >= 0) & (du <= 1 / eps * (1 + 1e-12)))

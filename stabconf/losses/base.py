@@ -90,11 +90,13 @@ class Loss:
         raise NotImplementedError
 
     def prox_slope(self, a, eps):
-        """Slope and curvature of the Moreau envelope.
-
-        Returns ``u`` with ``u = l'(p)``, ``p + eps u = a``, and ``du/da``.
-        """
+        """Slope of the Moreau envelope: ``u`` with ``u = l'(p)`` and ``p + eps u = a``."""
         raise NotImplementedError
+
+    def prox_curvature(self, u, eps):
+        """Curvature of the Moreau envelope, ``du/da``, where its slope is ``u``."""
+        with np.errstate(divide="ignore"):
+            return 1.0 / (1.0 / self.curvature(self.inverse_derivative(u)) + eps)
 
     def fenchel_gap(self, r, u):
         """Upper bound on ``l(r) + l*(u) - r u``, without cancellation; 0 where ``u = l'(r)``."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .follow import follow
+from .follow import follow, go_on, stationarity
 from .lines import ResponsePath
 
 __all__ = ["Gap", "PathError", "gap_paths", "response_path"]
@@ -17,6 +17,7 @@ __all__ = ["Gap", "PathError", "gap_paths", "response_path"]
 _FIRST = 64  # rows watched at first
 _FEW = 2000  # rows that are all watched
 _TOLERANCE = 1e-9
+_ENTRIES = 2_000_000  # residuals at a time
 
 
 class PathError(ArithmeticError):
@@ -69,37 +70,83 @@ def _corners(fit, x, direction, slope, soft):
     """Responses and coefficients at the corners on one side, and the movement beyond the last."""
     if soft:
         found, _ = _followed(fit, np.zeros(len(x)), response=direction, length=np.inf)
-        w = fit.v[fit.count - 1] + direction * np.array([position for position, _ in found.knots])
-        theta = np.array([theta for _, theta in found.knots])
-        return w, theta, direction * found.direction[0]
+        positions, theta = found.corners[0]
+        return fit.v[fit.count - 1] + direction * positions, theta, direction * found.direction[0]
     found, _ = _followed(fit, direction * slope * x)
-    theta = np.array([theta for _, theta in found.knots])
+    _, theta = found.corners[0]
     w = theta @ x
     return direction * np.maximum.accumulate(direction * w), theta, np.zeros(len(x))
 
 
-def gap_paths(fit, x, slopes, w, gaps):
-    """The `ResponsePath` on either side of a point in a gap, in the units of that point.
+def gap_paths(fit, rows, slopes, w, gaps):
+    """For each new row its `ResponsePath`s on either side of a point in a gap, in the units of that point.
 
     Parameters
     ----------
     fit : ClippedFit
         Of the training rows, with location and scale at that point.
-    x : (p,) array
+    rows : (m, p) array
     slopes : tuple of float
     w : float
         The new response there.
     gaps : list of Gap
         To the ends of the gap.
+
+    Returns
+    -------
+    list of (list of ResponsePath or None)
+        None for a row whose path could not be followed.
     """
-    start, out = _with_response(fit, x, slopes, w), []
+    size = max(1, _ENTRIES // len(fit.X))
+    parts = [rows[first : first + size] for first in range(0, len(rows), size)]
+    together = [paths for part in parts for paths in _outer_gap_paths(fit, part, slopes, w, gaps)]
+    return [paths or _gap_path(fit, x, slopes, w, gaps) for x, paths in zip(rows, together, strict=True)]
+
+
+def _outer_gap_paths(fit, rows, slopes, w, gaps):
+    """`gap_paths` of new rows that stay at a bound of their slope, all at once; None for the others.
+
+    Such a row is a constant pull, so that it need not be among the rows of the fit.
+    """
+    if fit.hessian_inverse is None or not np.all(np.isfinite(slopes)):
+        return [None] * len(rows)
+    way = np.where(w >= rows @ fit.theta, 1.0, -1.0)
+    bound = np.where(way > 0, slopes[1], slopes[0])
+    pull, watched = (way * bound)[:, None] * rows, np.arange(len(fit.X))
+    begun = follow(fit, watched, pull)
+    good, paths = begun.arrived.copy(), []
     for gap in gaps:
-        found, _ = _followed(start, gap.force, growth=gap.growth, response=gap.move)
-        positions = np.array([position for position, _ in found.knots])
-        theta = np.array([theta for _, theta in found.knots])
-        order = slice(None) if gap.move > 0 else slice(None, None, -1)
-        out.append(ResponsePath(x, (w + positions * gap.move)[order], theta[order], None, None))
+        added = gap.force + gap.growth * pull
+        found = go_on(fit, watched, begun, added, gap.growth, corners=True)
+        _, relative = stationarity(fit, watched, found, pull + added, gap.growth)
+        good &= found.arrived & (relative <= _TOLERANCE)
+        paths.append(
+            [_gap_response(gap, x, w, *bends) for x, bends in zip(rows, found.corners, strict=True)]
+        )
+        for i in np.flatnonzero(good):
+            path = paths[-1][i]
+            # Bounds that grow: the threshold of a soft row is largest at one of the ends.
+            threshold = bound[i] * max(1.0, 1.0 + gap.growth) if fit.soft[0] else 0.0
+            good[i] = np.all(way[i] * (path.w - path.theta @ rows[i]) > threshold)
+    return [list(each) if fine else None for fine, *each in zip(good, *paths, strict=True)]
+
+
+def _gap_path(fit, x, slopes, w, gaps):
+    """`gap_paths` of one new row, which is added to the rows of the fit."""
+    try:
+        start, out = _with_response(fit, x, slopes, w), []
+        for gap in gaps:
+            found, _ = _followed(start, gap.force, growth=gap.growth, response=gap.move)
+            out.append(_gap_response(gap, x, w, *found.corners[0]))
+    except PathError:
+        return None
     return out
+
+
+def _gap_response(gap, x, w, positions, theta):
+    """A path across a gap as a function of the response."""
+    order = slice(None) if gap.move > 0 else slice(None, None, -1)
+    return ResponsePath(x, (w + positions * gap.move)[order], theta[order], None, None)
 
 
 @dataclass(frozen=True)
@@ -133,12 +180,11 @@ def _with_response(fit, x, slopes, w):
     slope = slopes[1] if direction > 0 else slopes[0]
     force = direction * slope * x
     found = _followed(fit, force)
-    theta = np.array([theta for _, theta in found[0].knots])
+    positions, theta = found[0].corners[0]
     reach = direction * (theta @ x)
     if direction * w > reach[-1]:
         return _with_row(_after(fit, found, fit.v, -force), x, slopes, w, direction * slope, direction)
     # The new row is fitted exactly: stop where the fit arrives at the response.
-    positions = np.array([position for position, _ in found[0].knots])
     j = max(1, int(np.argmax(reach >= direction * w)))
     share = (direction * w - reach[j - 1]) / max(reach[j] - reach[j - 1], 1e-300)
     position = positions[j - 1] + share * (positions[j] - positions[j - 1])
@@ -177,24 +223,14 @@ def _followed(fit, force, *, growth=0.0, response=None, length=1.0):
         found = follow(
             fit, watched, force[None], growth=growth, response=rates, length=length, corners=True
         )
-        moves = np.array([theta for _, theta in found.knots]) - fit.theta
+        moves = found.corners[0][1] - fit.theta
         if not (found.arrived[0] and np.all(np.isfinite(moves))):
             raise PathError("a path was given up")
         if count >= len(key) or np.max(fit.length(moves)) < key[count]:
             break
         count = min(len(key), 4 * count)
-    _check(fit, watched, found, force)
-    return found, watched
-
-
-def _check(fit, watched, found, force):
-    """Raise `PathError` unless the last corner is stationary."""
-    position, theta = found.knots[-1]
-    delta = theta - fit.theta
-    inner = (fit.side == 0) & fit.soft
-    change = np.where(inner, -(fit.X @ delta), 0.0)
-    change[watched] = found.u[0] - fit.u[watched]
-    parts = np.array([fit.ridge * delta, -(fit.X.T @ change), -position * force])
-    size = np.max(np.abs(parts)) + np.max(np.abs(fit.ridge * fit.theta), initial=0.0)
-    if not np.max(np.abs(fit.e + parts.sum(axis=0))) <= _TOLERANCE * max(size, 1.0):
+    position = found.corners[0][0][-1]
+    _, relative = stationarity(fit, watched, found, position * force[None], position * growth)
+    if not relative[0] <= _TOLERANCE:
         raise PathError("a path failed its check")
+    return found, watched

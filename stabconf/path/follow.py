@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Followed", "follow", "go_on"]
+__all__ = ["Followed", "follow", "go_on", "stationarity"]
 
 _STEPS = 40  # steps per coefficient before a path is given up
 _STILL = 1e-11  # a relative movement below this is none
@@ -33,8 +33,8 @@ class Followed:
     arrived : (B,) array of bool
         False where a path was given up; theta is then where it started.
     steps : (B,) array of int
-    knots : list of (position, theta) or None
-        The corners of a single path, if they were asked for.
+    corners : list of (positions, theta) or None
+        Where each path bends, (K,) and (K, p) arrays from its start to its end, if asked for.
     direction : (B, p) array
         Movement of theta per unit of position at the end.
     longest : (B,) array
@@ -48,7 +48,7 @@ class Followed:
     factor: np.ndarray
     arrived: np.ndarray
     steps: np.ndarray
-    knots: list | None
+    corners: list | None
     direction: np.ndarray
     longest: np.ndarray
 
@@ -70,7 +70,7 @@ def follow(fit, watched, force, *, growth=0.0, response=None, length=1.0, corner
         Change of the watched rows' responses per unit.
     length : float
     corners : bool
-        Record the corners of the path; for a batch of one.
+        Record the corners of the paths.
 
     Returns
     -------
@@ -80,12 +80,12 @@ def follow(fit, watched, force, *, growth=0.0, response=None, length=1.0, corner
     return _run(fit, batch, corners)
 
 
-def go_on(fit, watched, found, force, growth):
+def go_on(fit, watched, found, force, growth, corners=False):
     """Follow paths on from where they arrived, while another force is applied and bounds grow.
 
     Parameters
     ----------
-    fit, watched, force
+    fit, watched, force, corners
         As in `follow`; ``force`` is a line a path.
     found : Followed
     growth : float
@@ -97,7 +97,7 @@ def go_on(fit, watched, found, force, growth):
     """
     batch = _Batch(fit, watched, force, growth, None, 1.0)
     batch.start_from(fit, watched, found)
-    return _run(fit, batch, False)
+    return _run(fit, batch, corners)
 
 
 def _run(fit, batch, corners):
@@ -107,11 +107,11 @@ def _run(fit, batch, corners):
     factor, longest = batch.factor.copy(), np.zeros(total)
     arrived, index = np.zeros(total, dtype=bool), np.arange(total)
     begin = theta.copy()
-    knots = [(0.0, batch.theta[0].copy())] if corners else None
+    seen = [(index, batch.position, theta.copy())]
     for step in range(1, _STEPS * p + 1):
         done = batch.advance()
         if corners:
-            knots.append((batch.position[0], batch.theta[0].copy()))
+            seen.append((index, batch.position, batch.theta.copy()))
         if batch.resumed:
             longest[index] = np.maximum(longest[index], fit.length(batch.theta - begin[index]))
         if done.any():
@@ -124,7 +124,43 @@ def _run(fit, batch, corners):
                 break
             batch.keep(~done)
     steps[index] = step
-    return Followed(theta, u, side, slots, factor, arrived, steps, knots, direction, longest)
+    bends = _by_path(seen, total) if corners else None
+    return Followed(theta, u, side, slots, factor, arrived, steps, bends, direction, longest)
+
+
+def _by_path(seen, total):
+    """Corners path by path, from those of all paths step by step."""
+    paths = np.concatenate([index for index, _, _ in seen])
+    order = np.argsort(paths, kind="stable")
+    position, theta = (np.concatenate(parts)[order] for parts in list(zip(*seen, strict=True))[1:])
+    cuts = np.searchsorted(paths[order], np.arange(1, total))
+    return list(zip(np.split(position, cuts), np.split(theta, cuts), strict=True))
+
+
+def stationarity(fit, watched, found, force, growth=0.0):
+    """Stationarity residuals where paths arrived (B, p), and their sizes relative to their terms (B,).
+
+    ``force`` (B, p) and ``growth`` are what was applied in all since ``fit``.
+    """
+    X, delta = fit.X[watched], found.theta - fit.theta
+    soft = fit.soft[watched] & (fit.side[watched] == 0)
+    unwatched = fit.curvature - X[soft].T @ X[soft]
+    change = (found.u - fit.u[watched]) @ X
+    if growth:
+        change = change + growth * _unwatched_pull(fit, watched)
+    e = fit.e + fit.ridge * delta + delta @ unwatched - change - force
+    terms = np.abs(fit.ridge * delta) + np.abs(delta @ unwatched) + np.abs(change) + np.abs(force)
+    size = np.max(terms, axis=1) + np.max(np.abs(fit.ridge * fit.theta), initial=0.0)
+    with np.errstate(invalid="ignore"):
+        relative = np.max(np.abs(e), axis=1) / np.maximum(size, 1e-300)
+    return e, np.where(np.isnan(relative), np.inf, relative)
+
+
+def _unwatched_pull(fit, watched):
+    """The pull of outer rows that are not watched, which grows with the bounds (p,)."""
+    outer = fit.side != 0
+    outer[watched] = False
+    return fit.X[outer].T @ fit.u[outer]
 
 
 class _Batch:
@@ -155,10 +191,8 @@ class _Batch:
         self.inverse = fit.hessian_inverse
         if self.any_soft:
             self.inverse = np.repeat(self.inverse[None], size, axis=0)
-        if growth:  # the pull of outer rows that are not watched, which grows with the bounds
-            outer = fit.side != 0
-            outer[watched] = False
-            self.pull = fit.X[outer].T @ fit.u[outer]
+        if growth:
+            self.pull = _unwatched_pull(fit, watched)
         self.lines, self.resumed = np.arange(size), False
 
     def start_from(self, fit, watched, found):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..scores import kth_smallest
-from .follow import follow, go_on
+from .follow import follow, go_on, stationarity
 
 __all__ = ["Tilted", "drift_lengths", "tilted_fits"]
 
@@ -105,10 +105,10 @@ def tilted_fits(fit, rows, tilt, refit):
         count = max(at_least, np.searchsorted(key, _GENEROUS * np.max(size[part])))
         while len(left) and fit.hessian_inverse is not None:
             watched = order[:count]
-            tilts = tilt[left, None] * rows[left]
-            found = follow(fit, watched, -tilts)
+            force = -tilt[left, None] * rows[left]
+            found = follow(fit, watched, force)
             delta = found.theta - fit.theta
-            e, relative = _stationarity(fit, watched, found, delta, tilts)
+            e, relative = stationarity(fit, watched, found, force)
             length = fit.length(delta)
             limit = key[count] if count < len(key) else np.inf
             good = found.arrived & (relative <= _TOLERANCE) & (length < limit)
@@ -126,20 +126,6 @@ def tilted_fits(fit, rows, tilt, refit):
             theta, radius[i] = refit(tilt[i] * rows[i])
             move[i] = theta - fit.theta
     return Tilted(move, radius, steps)
-
-
-def _stationarity(fit, watched, found, delta, tilts):
-    """Stationarity residuals at the ends of the paths (B, p), and their relative sizes (B,)."""
-    X = fit.X[watched]
-    soft = fit.soft[watched] & (fit.side[watched] == 0)
-    unwatched = fit.curvature - X[soft].T @ X[soft]
-    change = (found.u - fit.u[watched]) @ X
-    e = fit.e + fit.ridge * delta + delta @ unwatched - change + tilts
-    terms = np.abs(fit.ridge * delta) + np.abs(delta @ unwatched) + np.abs(change) + np.abs(tilts)
-    size = np.max(terms, axis=1) + np.max(np.abs(fit.ridge * fit.theta), initial=0.0)
-    with np.errstate(invalid="ignore"):
-        relative = np.max(np.abs(e), axis=1) / np.maximum(size, 1e-300)
-    return e, np.where(np.isnan(relative), np.inf, relative)
 
 
 def drift_lengths(fit, rows, tilt, stages):
@@ -183,14 +169,18 @@ def drift_lengths(fit, rows, tilt, stages):
 
 def _drift(fit, watched, rows, tilt, stages):
     """Longest moves after the tilt is on, and of the whole paths; inf where one was given up (B,)."""
-    tilts = tilt[:, None] * rows
-    found = follow(fit, watched, -tilts)
+    pull = -tilt[:, None] * rows
+    found = follow(fit, watched, pull)
     start, longest, arrived = found.theta, np.zeros(len(rows)), found.arrived.copy()
+    total, grown = pull, 0.0
     for force, growth in stages:
         before = fit.length(found.theta - start)
-        found = go_on(fit, watched, found, force - growth * tilts, growth)
+        added = force + growth * pull
+        found = go_on(fit, watched, found, added, growth)
         longest = np.maximum(longest, before + found.longest)
         arrived &= found.arrived
+        total, grown = total + added, grown + growth
     whole = fit.length(start - fit.theta) + longest
-    good = arrived & np.isfinite(whole)
+    _, relative = stationarity(fit, watched, found, total, grown)
+    good = arrived & np.isfinite(whole) & (relative <= _TOLERANCE)
     return np.where(good, longest, np.inf), np.where(good, whole, np.inf)

@@ -22,16 +22,11 @@ __all__ = ["newton"]
 
 _CHUNK = 8192  # rows per block of a Gram matrix: bounds the extra memory, fits the cache
 _SAMPLE = 1.5  # rows of the first, coarse fit, and of the working set, per root of n p
-_APPROACH = ((0.1, 2), (0.02, 2))  # widths and numbers of steps on all rows before a working set
+_APPROACH = (0.05, 3)  # width and number of steps on all rows before a working set
 _PATIENCE = 25  # steps of a round after which each must go down
-_FINISH = 1e-3  # width from which on an exact finish is tried
+_FINISH = 5e-4  # width from which on an exact finish is tried
 _SHRINK = 0.1  # factor between two envelope widths
-_WIDEST, _ROUGH, _WARM, _NARROWEST = (
-    0.3,
-    3e-2,
-    1e-2,
-    1e-6,
-)  # widths, relative to the residuals
+_WIDEST, _ROUGH, _WARM, _NARROWEST = 0.3, 3e-2, 3e-3, 1e-6  # widths, relative to the residuals
 
 
 def newton(problem, start=None, *, tol=1e-8, max_iter=1000):
@@ -81,12 +76,9 @@ def _working_set(problem, theta, size, max_iter):
     X, v, loss = problem.X, problem.v, problem.loss
     r = v - X @ theta
     scale = _typical(r)
-    nit = 0
-    stage = _stage(problem, theta, 0.0)
-    for width, most in _APPROACH:
-        stage = replace(stage, eps=width * scale, theta=theta)
-        theta, r, guess, _, steps = _minimise(problem, stage, theta, r, 1e-3 * width, most)
-        nit += steps
+    width, most = _APPROACH
+    stage = _stage(problem, theta, width * scale)
+    theta, r, guess, _, nit = _minimise(problem, stage, theta, r, 1e-3 * width, most)
     near = np.zeros(len(v), dtype=bool)
     while True:
         near[np.argpartition(np.abs(r), size - 1)[:size]] = True
@@ -125,19 +117,24 @@ class _Envelope:
     floor: np.ndarray
     has_l1: bool
 
-    def rows(self, problem, r):
-        """Slopes and curvatures of the rows at residuals ``r``."""
-        if problem.loss.needs_prox:
-            return problem.loss.prox_slope(r + self.eps * self.u, self.eps)
-        return problem.loss.derivative(r), problem.loss.curvature(r)
+    def point(self, problem, theta, r):
+        """The `_Point` at ``theta`` with residuals ``r``."""
+        loss, u1 = problem.loss, self.u1
+        u = loss.prox_slope(r + self.eps * self.u, self.eps) if loss.needs_prox else loss.derivative(r)
+        if self.has_l1:
+            u1 = np.clip(theta / (self.eps * self.l1_unit) + u1, -problem.lasso, problem.lasso)
+        return _Point(theta, r, u, u1)
 
-    def l1(self, problem, theta):
-        """Slopes and curvatures of the L1 part at ``theta``."""
-        if not self.has_l1:
-            return self.u1, self.u1
-        eps = self.eps * self.l1_unit
-        u1 = np.clip(theta / eps + self.u1, -problem.lasso, problem.lasso)
-        return u1, np.where(np.abs(u1) < problem.lasso, 1.0 / eps, 0.0)
+    def hessian(self, problem, here):
+        """Second derivative at a `_Point` (p, p)."""
+        loss = problem.loss
+        w = loss.prox_curvature(here.u, self.eps) if loss.needs_prox else loss.curvature(here.r)
+        hessian = _gram(problem.X, w)
+        hessian.flat[:: len(hessian) + 1] += problem.ridge + self.damp
+        if self.has_l1:
+            inside = np.flatnonzero(np.abs(here.u1) < problem.lasso)
+            hessian[inside, inside] += 1.0 / (self.eps * self.l1_unit[inside])
+        return hessian
 
 
 def _stage(problem, theta, width, u=None):
@@ -168,6 +165,7 @@ def _multipliers_method(problem, theta, max_iter, *, scale=None, u=None, narrowe
     guess of the multipliers; the rounds end once the envelope is ``narrowest`` and nothing improves.
     """
     loss = problem.loss
+    most = 1e-4 if narrowest == _NARROWEST else 1e-2
     r = problem.v - problem.X @ theta
     size = scale or _typical(r)
     stage = _stage(problem, theta, (_WARM if scale else _WIDEST) * size, u)
@@ -177,7 +175,7 @@ def _multipliers_method(problem, theta, max_iter, *, scale=None, u=None, narrowe
     thinnest = narrowest * size * (1.0 if loss.piecewise_linear else 1e-6)
     best, nit, stalled = (math.inf, theta, stage.u, stage.u1), 0, 0
     while nit < max_iter:
-        target = 1e-14 if one_stage else min(1e-4, (stage.eps / size) ** 2)
+        target = 1e-14 if one_stage else min(most, (stage.eps / size) ** 2)
         theta, r, u, u1, steps = _minimise(problem, stage, theta, r, target, max_iter - nit)
         nit += steps
         candidates = [(theta, u, u1)]
@@ -274,7 +272,7 @@ def _minimise(problem, stage, theta, r, target, max_iter):
     if problem.loss.needs_prox:
         noise += 1e-16 * float(np.max(np.abs(problem.v), initial=0.0)) / stage.eps
     target, previous = max(target, noise), math.inf
-    here = _Point(theta, r, *stage.rows(problem, r), *stage.l1(problem, theta))
+    here = stage.point(problem, theta, r)
     for steps in range(max_iter + 1):
         shrink = problem.ridge * here.theta + stage.damp * (here.theta - stage.theta)
         gradient = shrink + here.u1 + problem.tilt - problem.X.T @ here.u
@@ -283,10 +281,9 @@ def _minimise(problem, stage, theta, r, target, max_iter):
         if error <= target or steps == max_iter or (error <= 1e-9 and error > 0.5 * previous):
             break
         previous = error
-        hessian = _gram(problem.X, here.w)
-        hessian.flat[:: len(theta) + 1] += problem.ridge + stage.damp + here.w1
+        step = -_solve(stage.hessian(problem, here), gradient)
         most = 0.5 if steps < _PATIENCE else 0.0
-        found = _line_search(problem, stage, here, -_solve(hessian, gradient), gradient, most)
+        found = _line_search(problem, stage, here, step, gradient, most)
         if found is None:
             break
         here = found
@@ -294,14 +291,12 @@ def _minimise(problem, stage, theta, r, target, max_iter):
 
 
 class _Point(NamedTuple):
-    """A point of the envelope: theta, residuals, slopes and curvatures of the rows and the L1 part."""
+    """A point of the envelope: theta, residuals, slopes of the rows and of the L1 part."""
 
     theta: np.ndarray
     r: np.ndarray
     u: np.ndarray
-    w: np.ndarray
     u1: np.ndarray
-    w1: np.ndarray
 
 
 def _line_search(problem, stage, here, step, gradient, most):
@@ -315,13 +310,14 @@ def _line_search(problem, stage, here, step, gradient, most):
     if not start < 0:
         return None
     move = problem.X @ step
+    # The penalty's quadratic part and the tilt: a line in the step's length.
+    shrink = problem.ridge * here.theta + stage.damp * (here.theta - stage.theta) + problem.tilt
+    first, second = step @ shrink, step @ ((problem.ridge + stage.damp) * step)
     low, high, length = 0.0, math.inf, 1.0
     low_slope, high_slope, best = start, math.inf, None
     for _ in range(60):
-        theta, r = here.theta + length * step, here.r - length * move
-        point = _Point(theta, r, *stage.rows(problem, r), *stage.l1(problem, theta))
-        along = problem.ridge * theta + stage.damp * (theta - stage.theta) + problem.tilt + point.u1
-        slope = step @ along - move @ point.u
+        point = stage.point(problem, here.theta + length * step, here.r - length * move)
+        slope = first + length * second + step @ point.u1 - move @ point.u
         if 0.5 * start <= slope <= -most * start:
             return point
         if slope < 0:
@@ -360,8 +356,8 @@ def _gram(X, w):
 
 def _solve(hessian, gradient):
     """Solve the Newton system; Jacobi scaling first, least squares where it is singular."""
-    scale = np.sqrt(np.diag(hessian))
-    scale = np.where(scale > 0, scale, 1.0)
+    scale = np.sqrt(hessian.diagonal())
+    scale[~(scale > 0)] = 1.0
     scaled = hessian / scale[:, None] / scale
     _, solution, info = lapack.dposv(scaled, gradient / scale, lower=True)
     if info:

@@ -57,7 +57,7 @@ def _smoothed(problem, theta, eps):
     """Smoothed objective at ``theta``, with the slopes of its rows and of its L1 part."""
     r = problem.v - problem.X @ theta
     if problem.loss.needs_prox:
-        u, _ = problem.loss.prox_slope(r, eps)
+        u = problem.loss.prox_slope(r, eps)
         value = np.sum(problem.loss.value(r - eps * u)) + 0.5 * eps * (u @ u)
     else:
         u, value = problem.loss.derivative(r), np.sum(problem.loss.value(r))

@@ -133,16 +133,16 @@ def _sets(solver, rows, ranks, side):
             sure = np.flatnonzero(~doubt.any(axis=0))
             doubt[:, sure] = solver.doubtful(rows[sure], k, ends[-1].take(sure), ends[1].take(sure))
         known = _settle_zones(solver, rows, k, doubt, side)
+        apart = {i: [] for i in np.flatnonzero(doubt.any(axis=0))}
+        for j, zone in enumerate(zones):
+            whole = [i for i in apart if doubt[j, i] and (j, i) not in known]
+            for i in apart:
+                if (j, i) in known or not doubt[j, i]:
+                    apart[i] += _cut(zone, *known.get((j, i), (lower[i], upper[i])))
+            for i, found in zip(whole, solver.pieces(j, rows[whole], k) if whole else (), strict=True):
+                apart[i] += found
         pieces = {}
-        for i in np.flatnonzero(doubt.any(axis=0)):
-            found = []
-            for j, zone in enumerate(zones):
-                if not doubt[j, i]:
-                    found += _cut(zone, lower[i], upper[i])
-                elif (j, i) in known:
-                    found += _cut(zone, *known[j, i])
-                else:
-                    found += solver.pieces(j, rows[i], k)
+        for i, found in apart.items():
             pieces[i] = merge(found, near=_JOIN * solver.fits.scale)
             lower[i], upper[i] = (pieces[i][0][0], pieces[i][-1][1]) if pieces[i] else (np.nan, np.nan)
         out.append((lower, upper, pieces))
@@ -217,8 +217,7 @@ def _visit_gap(solver, j, rows, k, direction, left, outer, done):
     may = np.flatnonzero(left)
     if len(may):
         may = may[solver.may_reach(j, rows[may], k, direction, outer.take(may))]
-    for i in may:
-        found = solver.pieces(j, rows[i], k)
+    for i, found in zip(may, solver.pieces(j, rows[may], k) if len(may) else (), strict=True):
         if found:
             done.put(i, outer.take(i), j)
             done.ends[i] = found[-1][1] if direction > 0 else found[0][0]

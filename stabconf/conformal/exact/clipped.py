@@ -162,46 +162,52 @@ class ClippedPieces(Pieces):
             out.theta[:] = fit.theta - out.tilt[..., None] * towards
         return out
 
-    def pieces(self, j, row, k):
+    def pieces(self, j, rows, k):
         zone = self.fits.zones[j]
+        out = [[(zone.lower, zone.upper)]] * len(rows)
         if zone.keep:
-            return [(zone.lower, zone.upper)]
-        paths = self._gap_paths if zone.is_gap else self._zone_paths
+            return out
+        for i, paths in enumerate(self._paths(zone, rows)):
+            if paths is not None:  # at a degenerate corner what cannot be decided is kept
+                out[i] = merge([piece for path in paths for piece in self._clip(path, zone, k)])
+        return out
+
+    def _paths(self, zone, rows):
+        """For each row the paths that make up a zone or gap; None where they cannot be followed."""
+        self.tilted += 2 * len(rows)
+        if zone.is_gap:
+            return self._gap_paths(zone, rows)
+        return [self._zone_path(zone, row) for row in rows]
+
+    def _zone_path(self, zone, row):
         try:
-            found = paths(zone, row, self._fit(zone))
-        except PathError:  # a degenerate corner: what cannot be decided is kept
-            return [(zone.lower, zone.upper)]
-        return merge([piece for path in found for piece in self._clip(path, zone, k)])
+            return [response_path(self._fit(zone), row, self.fits.loss.slopes)]
+        except PathError:
+            return None
 
-    def _zone_paths(self, zone, row, fit):
-        self.tilted += 2
-        return [response_path(fit, row, self.fits.loss.slopes)]
-
-    def _gap_paths(self, zone, row, fit):
+    def _gap_paths(self, zone, rows):
         """From the middle of a gap to its ends."""
-        self.tilted += 2
         middle, gaps = 0.5 * (zone.lower + zone.upper), []
         for end, centre, scale in zip((zone.lower, zone.upper), zone.centres, zone.scales, strict=True):
             force = self._force((centre - zone.centre) / zone.scale)
             gaps.append(Gap((end - middle) / zone.scale, force, scale / zone.scale - 1.0))
         w = (middle - zone.centre) / zone.scale
-        return gap_paths(fit, row, self.fits.loss.slopes, w, gaps)
+        return gap_paths(self._fit(zone), rows, self.fits.loss.slopes, w, gaps)
 
     def residuals(self, j, row, z):
         zone = self.fits.zones[j]
         if zone.keep:
             return None
-        paths = self._gap_paths if zone.is_gap else self._zone_paths
+        (paths,) = self._paths(zone, row[None])
+        if paths is None:
+            return None
         w, X = (z - zone.centre) / zone.scale, np.vstack([self.fits.X, row])
         v = (self.fits.y - zone.centre) / zone.scale
         out = np.empty((len(z), len(X)))
-        try:
-            for path in paths(zone, row, self._fit(zone)):
-                at = path.covers(w)
-                responses = np.column_stack([np.tile(v, (np.count_nonzero(at), 1)), w[at]])
-                out[at] = zone.scale * (responses - path.at(w[at]) @ X.T)
-        except PathError:
-            return None
+        for path in paths:
+            at = path.covers(w)
+            responses = np.column_stack([np.tile(v, (np.count_nonzero(at), 1)), w[at]])
+            out[at] = zone.scale * (responses - path.at(w[at]) @ X.T)
         return out
 
     def _clip(self, path, zone, k):

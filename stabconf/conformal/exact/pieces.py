@@ -102,8 +102,8 @@ class Pieces:
         """`ZoneEnds` of zone ``j``."""
         raise NotImplementedError
 
-    def pieces(self, j, row, k):
-        """All intervals of a row's set in zone or gap ``j`` (a list of pairs)."""
+    def pieces(self, j, rows, k):
+        """All intervals of each row's set in zone or gap ``j`` (a list of pairs a row)."""
         raise NotImplementedError
 
     def residuals(self, j, row, z):

@@ -33,13 +33,16 @@ class SmoothPieces(Pieces):
         super().__init__(fits, side)
         self.tol = tol
 
-    def pieces(self, j, row, k):
+    def pieces(self, j, rows, k):
         zone = self.fits.zones[j]
         if zone.keep:
-            return [(zone.lower, zone.upper)]
-        found, count = scan(self.fits, j, row, k, self.side, self.tol)
-        self.tilted += count
-        return found
+            return [[(zone.lower, zone.upper)]] * len(rows)
+        out = []
+        for row in rows:
+            found, count = scan(self.fits, j, row, k, self.side, self.tol)
+            self.tilted += count
+            out.append(found)
+        return out
 
     def ends(self, j, rows, ranks, direction):
         base = self.fits.fit(j)
