@@ -7,7 +7,7 @@ import clarabel
 import numpy as np
 from scipy import sparse
 
-_EXACT = 1e-12
+_EXACT = (1e-14, 1e-12)  # tolerances, the second where the first is not reached
 
 
 class _Program:
@@ -41,15 +41,18 @@ class _Program:
         diagonal[: len(quadratic)] = quadratic
         settings = clarabel.DefaultSettings()
         settings.verbose = False
-        settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _EXACT
-        solution = clarabel.DefaultSolver(
-            sparse.diags(diagonal, format="csc"),
-            np.concatenate(self.cost),
-            sparse.vstack(blocks).tocsc(),
-            np.concatenate(self.right),
-            self.cones,
-            settings,
-        ).solve()
+        for tolerance in _EXACT:
+            settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
+            solution = clarabel.DefaultSolver(
+                sparse.diags(diagonal, format="csc"),
+                np.concatenate(self.cost),
+                sparse.vstack(blocks).tocsc(),
+                np.concatenate(self.right),
+                self.cones,
+                settings,
+            ).solve()
+            if solution.status == clarabel.SolverStatus.Solved:
+                break
         return np.array(solution.x)
 
 

@@ -34,8 +34,9 @@ class ZoneFits:
     """
 
     def __init__(self, X, y, loss, ridge, lasso, intercept, standardize, start, solver, tol, max_iter):
-        self.X, self.y, self.loss = X, y, loss
-        self.ridge, self.lasso, self.intercept = ridge, lasso, intercept
+        self.X, self.y, self.intercept = X, y, intercept
+        self.loss, factor = loss.simplest()
+        self.ridge, self.lasso = ridge / factor, lasso / factor
         level = None if intercept is None else loss.level
         self.standardize = standardize
         self.zones = zones(y, level) if standardize else [_WHOLE_LINE]

@@ -104,6 +104,10 @@ class Loss:
         with np.errstate(invalid="ignore"):
             return np.where(excess == 0, 0.0, excess * (r - self.inverse_derivative(u)))
 
+    def simplest(self):
+        """A loss that this one is a multiple of, and the factor; itself where there is no simpler one."""
+        return self, 1.0
+
     def describe(self):
         """The loss as a user would write it."""
         return repr(self).replace(type(self).__name__, self.name)

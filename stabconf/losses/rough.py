@@ -12,6 +12,7 @@ from scipy import special
 
 from ..checks import is_number
 from .base import Loss, largest_size, require, require_positive
+from .smooth import Squared
 
 __all__ = ["LAD", "Linex", "Power", "Quantile"]
 
@@ -181,6 +182,9 @@ class Power(Loss):
     @property
     def smoothness(self):
         return 2.0 if self.q == 2 else math.inf
+
+    def simplest(self):
+        return (Squared(), 2.0) if self.q == 2 else (self, 1.0)
 
     def value(self, r):
         return np.abs(r) ** self.q

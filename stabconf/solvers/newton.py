@@ -50,7 +50,12 @@ def newton(problem, start=None, *, tol=1e-8, max_iter=1000):
         theta, u, u1, steps = _working_set(problem, start, sample, max_iter)
     else:
         theta, u, u1, steps = _multipliers_method(problem, start, max_iter)
-    return certify(problem, theta, u, u1, tol=tol, nit=nit + steps)
+    solution = certify(problem, theta, u, u1, tol=tol, nit=nit + steps)
+    tiny = (theta != 0) & (np.abs(u1) < problem.lasso)
+    if tiny.any():  # an envelope leaves a coordinate near 0 that a kink holds at 0
+        exact = certify(problem, np.where(tiny, 0.0, theta), u, u1, tol=tol, nit=nit + steps)
+        solution = exact if exact.success or exact.gap <= solution.gap else solution
+    return solution
 
 
 def _subsample(problem, size):

@@ -157,7 +157,8 @@ def _settle_zones(solver, rows, k, doubt, side):
         if zone.keep or zone.is_gap or side != "two-sided" or not len(which):
             continue
         low, high = (solver.ends(j, rows[which], [k], direction) for direction in (-1, 1))
-        simple = low.simple[0] & high.simple[0]
+        known = np.isfinite(low.ends[0]) & np.isfinite(high.ends[0])
+        simple = low.simple[0] & high.simple[0] & known
         ends = zip(which[simple], low.ends[0, simple], high.ends[0, simple], strict=True)
         out |= {(j, i): (lower, upper) for i, lower, upper in ends}
     return out

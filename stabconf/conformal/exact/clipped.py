@@ -15,11 +15,13 @@ from ...scores import kth_of_lines, kth_smallest
 from ...solvers import minimise
 from .contraction import contractions
 from .pieces import Pieces, ZoneEnds
+from .scan import scan
 
 __all__ = ["ClippedPieces"]
 
 _ENTRIES = 2_000_000
 _FITS = 20
+_TOL = 1e-8  # of the scale, where a path is replaced by a scan
 _ROUNDING = 1e-12  # of the scale, where fixed points are found
 
 
@@ -168,8 +170,11 @@ class ClippedPieces(Pieces):
         if zone.keep:
             return out
         for i, paths in enumerate(self._paths(zone, rows)):
-            if paths is not None:  # at a degenerate corner what cannot be decided is kept
+            if paths is not None:
                 out[i] = merge([piece for path in paths for piece in self._clip(path, zone, k)])
+            elif self.soft:  # a degenerate corner; for steps what cannot be decided is kept
+                out[i], count = scan(self.fits, j, rows[i], k, self.side, _TOL)
+                self.tilted += count
         return out
 
     def _paths(self, zone, rows):
