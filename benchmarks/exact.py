@@ -38,7 +38,7 @@ def housing(data_dir):
 
 def solver_time(results, repeats):
     """Seconds of the solver alone on the training problem of a fit."""
-    zones = results._zones
+    zones = results._fits
     v = (zones.y - results._centre) / results._scale
     problem = Problem(zones.X, v, zones.loss, zones.ridge, zones.lasso)
     return best_time(lambda: minimise(problem), repeats)[0]
@@ -58,8 +58,8 @@ def cost_rows(table, formula, label, counts, repeats):
             count = counts[0] if loss in MANY else counts[1]
             rows = results._X[random.integers(len(table), size=count)]
             options = {"side": side, "progress": False}
-            exact(results._zones, rows[:2], [ALPHA], **options)  # the zones are fitted once
-            seconds, _ = best_time(lambda: exact(results._zones, rows, [ALPHA], **options), repeats)  # noqa: B023
+            exact(results._fits, rows[:2], [ALPHA], **options)  # the zones are fitted once
+            seconds, _ = best_time(lambda: exact(results._fits, rows, [ALPHA], **options), repeats)  # noqa: B023
             each = seconds / count
             cells = [loss, f"{penalty:g}", str(count), f"{each / whole:.4f}", f"{each / alone:.3f}"]
             lines.append([label, *cells])
@@ -92,8 +92,8 @@ def memory_table(report, data_dir, count, repeats):
         alone = solver_time(results, repeats)
 
         def first(results=results, rows=rows):
-            results.__dict__.pop("_zones", None)
-            return exact(results._zones, rows, [ALPHA], progress=False)
+            results.__dict__.pop("_fits", None)
+            return exact(results._fits, rows, [ALPHA], progress=False)
 
         seconds, _ = best_time(first, repeats)
         share = peak_memory(first) / (len(table) * count * 8)
@@ -120,7 +120,7 @@ def conic_residuals(problem, _):
 
 def bisected_end(results, refit, row, inside, outside):
     """An end of the set by bisection, with a refit of the augmented sample at each candidate."""
-    zones, start = results._zones, results._solution.x
+    zones, start = results._fits, results._solution.x
     X = np.vstack([zones.X, row])
     for _ in range(HALVINGS):
         middle = 0.5 * (inside + outside)
@@ -136,8 +136,8 @@ def bisected_end(results, refit, row, inside, outside):
 def root_row(results, penalty, label, refit, count, repeats):
     """A line of the root table: time and difference for ``count`` rows."""
     few, many = results._X[:: len(results._X) // count][:count], results._X
-    seconds, _ = best_time(lambda: exact(results._zones, many, [ALPHA], progress=False), repeats)
-    (made,) = exact(results._zones, few, [ALPHA], progress=False)
+    seconds, _ = best_time(lambda: exact(results._fits, many, [ALPHA], progress=False), repeats)
+    (made,) = exact(results._fits, few, [ALPHA], progress=False)
     prediction, spread = results._predictions(few), 2.0 * made.width
 
     def roots():

@@ -124,10 +124,10 @@ def cost_row(table, rows, unit, loss, bound, penalty, repeats):
     results = housing_fit(table, loss, penalty)
 
     def later():
-        return stable_intervals(results._zones, rows, ALPHA, bound=bound)
+        return stable_intervals(results._fits, rows, ALPHA, bound=bound)
 
     def first():
-        results.__dict__.pop("_zones", None)
+        results.__dict__.pop("_fits", None)
         return later()
 
     first_time, _ = best_time(first, repeats)

@@ -1,6 +1,7 @@
 """Distribution-free prediction intervals for people who write formulas."""
 
 from ._version import __version__
+from .benchmarking import compare
 from .errors import (
     AssumptionError,
     ConvergenceWarning,
@@ -13,16 +14,20 @@ from .errors import (
     StabconfWarning,
     StabilityWarning,
 )
+from .estimator import EstimatorResults
 from .losses import LAD, Huber, Linex, LogCosh, Power, PseudoHuber, Quantile, Squared
 from .model import fit
 from .penalties import ElasticNet, NoPenalty, Ridge
-from .results import Results, load
+from .results import Results
+from .results_base import load
 
 __all__ = [
     "__version__",
     "fit",
+    "compare",
     "load",
     "Results",
+    "EstimatorResults",
     "Squared",
     "LAD",
     "Quantile",

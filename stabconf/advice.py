@@ -7,7 +7,7 @@ import numpy as np
 from .checks import is_number
 from .errors import InputError, InputTypeError, SampleSizeWarning, StabilityWarning
 
-__all__ = ["check_alpha", "check_candidates", "warn_about"]
+__all__ = ["as_responses", "check_alpha", "check_candidates", "warn_about"]
 
 
 def check_alpha(alpha):
@@ -24,26 +24,58 @@ def check_alpha(alpha):
     return [float(value) for value in values], single
 
 
-def check_candidates(z):
+def check_candidates(z, name="z"):
     """Candidate responses as an array of finite numbers."""
     values = [z] if np.isscalar(z) or z is None else list(z)
     if not values:
-        raise InputError("z=[] is empty: give a candidate response, or several")
+        raise InputError(f"{name}=[] is empty: give a candidate response, or several")
     for value in values:
         if not is_number(value):
-            raise InputTypeError(f"z={value!r} is a {type(value).__name__}: give numbers")
+            raise InputTypeError(f"{name}={value!r} is a {type(value).__name__}: give numbers")
         if not np.isfinite(value):
-            raise InputError(f"z={value!r} is not allowed: give finite candidate responses")
+            raise InputError(f"{name}={value!r} is not allowed: give finite candidate responses")
     return np.array(values, dtype=float)
 
 
-def warn_about(made, model, zones):
-    """Warn, once and of the gravest thing alone, about a call's intervals."""
+def as_responses(z_hat, exog, predictions, complete):
+    """Responses for the complete new rows, (m,), or (m, b) where several are given.
+
+    ``z_hat`` is a number, "prediction", a callable of ``exog``, or a list of these.
+    """
+    if isinstance(z_hat, (list, tuple)):
+        if not z_hat:
+            raise InputError("z_hat=[] is empty: give a response, 'prediction' or a callable, or several")
+        return np.column_stack([as_responses(each, exog, predictions, complete) for each in z_hat])
+    if isinstance(z_hat, str) and z_hat == "prediction":
+        return predictions[complete]
+    if callable(z_hat):
+        values = np.asarray(z_hat(exog), dtype=float)
+        if values.shape not in ((), predictions.shape):
+            raise InputError(
+                f"z_hat returned values of shape {values.shape}: it must give one for each of the "
+                f"{len(predictions)} rows"
+            )
+        values = np.broadcast_to(values, predictions.shape)[complete]
+    elif is_number(z_hat):
+        values = np.full(np.count_nonzero(complete), float(z_hat))
+    else:
+        raise InputTypeError(
+            f"z_hat={z_hat!r} is a {type(z_hat).__name__}: give a number, 'prediction' or a callable"
+        )
+    if not np.all(np.isfinite(values)):
+        raise InputError("z_hat has values that are not finite: give finite responses")
+    return values
+
+
+def warn_about(made, loss, penalty, zones):
+    """Warn, once and of the gravest thing alone, about a call's intervals.
+
+    ``loss`` and ``penalty`` are None for an estimator that stabconf knows nothing of.
+    """
     n = made[0].n
     short = [intervals.alpha for intervals in made if intervals.k > n]
     open_rows = max(intervals.open_rows for intervals in made)
     share = max(intervals.stability_share for intervals in made)
-    where = f"loss {model.loss.describe()}, penalty {model.penalty.describe()} and n = {n}"
     if short:
         needed = int(np.ceil(1.0 / min(short) - 1e-9)) - 1
         _warn(
@@ -51,16 +83,19 @@ def warn_about(made, model, zones):
             f"{needed} rows, or alpha of at least {1.0 / (n + 1):.3g}",
             SampleSizeWarning,
         )
-    elif open_rows and any(zone.keep and np.isinf(zone.upper - zone.lower) for zone in zones):
+    if short or loss is None:
+        return
+    where = f"loss {loss.describe()}, penalty {penalty.describe()} and n = {n}"
+    if open_rows and any(zone.keep and np.isinf(zone.upper - zone.lower) for zone in zones):
         _warn(
-            f"{n} rows are too few for the location (level {model.loss.level:g}) and scale of the "
+            f"{n} rows are too few for the location (level {loss.level:g}) and scale of the "
             "response to be free of the new one, so one end is infinite: use more rows, or a level "
             "nearer to the median",
             SampleSizeWarning,
         )
     elif open_rows:
         fix = "raise penalty, add rows, or use a robust loss such as 'huber'"
-        if not model.loss.concave_slope:
+        if not loss.concave_slope:
             fix = "use a loss whose slope is bounded, such as 'huber', or side='lower'"
         _warn(
             f"{open_rows} intervals are infinite, for with {where} a far response can pull the fit "
@@ -73,4 +108,4 @@ def warn_about(made, model, zones):
 
 
 def _warn(message, category):
-    warnings.warn(message, category, stacklevel=4)  # points at the user's call
+    warnings.warn(message, category, stacklevel=5)  # points at the user's call

@@ -9,16 +9,17 @@ import ast
 import types
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from copy import copy
 from importlib import import_module
 
 import numpy as np
 import pandas as pd
 import patsy
 
+from .columns import column_scales
 from .errors import DataWarning, FormulaError, InputError, InputTypeError
 
-__all__ = ["Design", "Standardizer", "build_design", "caller_scope", "standardizer"]
+__all__ = ["Design", "build_design", "caller_scope", "standardizer"]
 
 _MISSING = ("drop", "raise")
 
@@ -44,6 +45,8 @@ class Design:
         Name of the response, ``"np.log(y)"`` say.
     index : Index
         Labels of the rows used.
+    kept : (n,) array of int
+        Positions of the rows used.
     dropped : Index
         Labels of the rows left out because a value is missing.
     intercept : int or None
@@ -53,7 +56,7 @@ class Design:
     def __init__(self, formula, frame, scope):
         self.formula, self._frame, self._scope = formula, frame, scope
         left, right = _evaluate(formula, frame, scope)
-        kept = right.index.to_numpy()
+        kept = self.kept = right.index.to_numpy()
         self._info = right.design_info
         self.names = list(self._info.column_names)
         self.response = left.design_info.column_names[0]
@@ -86,19 +89,8 @@ class Design:
             NaN in every column of a row that has a missing value.
         index : Index
         """
-        frame = _as_frame(new, "exog")
-        needed = self.predictors
-        absent = [column for column in needed if column not in frame.columns]
-        if absent:
-            raise InputError(
-                f"exog lacks {_listed(absent, 'column')} that the formula {self.formula!r} uses: add "
-                "to the frame what training had"
-            )
-        _check_duplicates(frame, needed, "exog")
-        taken = [column for column in frame.columns if column in needed or column in self._scope]
-        values = _plain(frame[taken], levels_from_data=True).reset_index(drop=True)
+        frame, values, complete = self._complete_rows(new)
         rows = np.full((len(frame), len(self.names)), np.nan)
-        complete = ~values.isna().any(axis=1).to_numpy()
         if not complete.any():
             return rows, frame.index
         try:
@@ -110,6 +102,49 @@ class Design:
         rows[made.index.to_numpy()] = made.to_numpy(dtype=float)
         _check_finite(rows, self.names, frame.index, "exog", allow_nan=True)
         return rows, frame.index
+
+    def together(self, new):
+        """A copy whose map is learned from training and new rows together.
+
+        Returns
+        -------
+        design : Design
+        rows, index
+            As in `new_rows`.
+        """
+        frame, values, complete = self._complete_rows(new)
+        trained = self._frame.reset_index(drop=True)[self.predictors].iloc[self.kept]
+        both = pd.concat([trained, values.loc[complete, self.predictors]], ignore_index=True)
+        right = "~" + self.formula.split("~", 1)[1]
+        env = patsy.EvalEnvironment([self._scope])
+        try:
+            made = patsy.dmatrix(right, both, env, NA_action="raise", return_type="dataframe")
+        except Exception as error:
+            raise self._new_row_error(error) from error
+        design, n = copy(self), len(self.y)
+        design._info = made.design_info
+        design.names = list(design._info.column_names)
+        design.X = np.ascontiguousarray(made.to_numpy(dtype=float)[:n])
+        design.intercept = _intercept_position(design._info)
+        rows = np.full((len(frame), len(design.names)), np.nan)
+        rows[complete] = made.to_numpy(dtype=float)[n:]
+        _check_finite(rows, design.names, frame.index, "exog", allow_nan=True)
+        return design, rows, frame.index
+
+    def _complete_rows(self, new):
+        """A new frame, its columns that the formula uses, and which of its rows lack no value."""
+        frame = _as_frame(new, "exog")
+        needed = self.predictors
+        absent = [column for column in needed if column not in frame.columns]
+        if absent:
+            raise InputError(
+                f"exog lacks {_listed(absent, 'column')} that the formula {self.formula!r} uses: add "
+                "to the frame what training had"
+            )
+        _check_duplicates(frame, needed, "exog")
+        taken = [column for column in frame.columns if column in needed or column in self._scope]
+        values = _plain(frame[taken], levels_from_data=True).reset_index(drop=True)
+        return frame, values, ~values.isna().any(axis=1).to_numpy()
 
     def _new_row_error(self, error):
         """A category or scope error in the user's terms."""
@@ -340,58 +375,15 @@ def _from_name(value):
     return import_module(content) if kind == "module" else content
 
 
-@dataclass(frozen=True)
-class Standardizer:
-    """Centre and scale of the design columns: ``(X - mean) / scale``.
-
-    Attributes
-    ----------
-    mean, scale : (p,) arrays
-    """
-
-    mean: np.ndarray
-    scale: np.ndarray
-
-    def apply(self, X):
-        """Standardised copy of ``X``."""
-        out = X - self.mean
-        out /= self.scale
-        return out
-
-    def coefficients(self, theta, centre, scale, intercept):
-        """Coefficients in the units of the design columns from standardised ones."""
-        beta = scale * theta / self.scale
-        if intercept is not None:
-            slopes = np.delete(beta * self.mean, intercept).sum()
-            beta[intercept] = centre + scale * theta[intercept] - slopes
-        return beta
-
-
 def standardizer(X, names, intercept, standardize=True):
-    """The `Standardizer` of a training design (theory, section 2).
-
-    With an intercept columns are centred and divided by their standard deviation; without one they
-    are only divided by their root mean square. A column that is constant keeps scale 1, and one
-    warning names it.
-    """
-    p = X.shape[1]
-    mean, scale = np.zeros(p), np.ones(p)
-    if not standardize:
-        return Standardizer(mean, scale)
-    if intercept is not None:
-        mean = X.mean(axis=0)
-        mean[intercept] = 0.0
-    spread = np.sqrt(np.mean(np.square(X - mean), axis=0))
-    flat = spread <= 1e-13 * np.max(np.abs(X), axis=0)
-    scale = np.where(flat, 1.0, spread)
-    if intercept is not None:
-        scale[intercept], flat[intercept] = 1.0, False
+    """The `Standardizer` of a training design, with one warning that names constant columns."""
+    made, flat = column_scales(X, intercept, standardize)
     if flat.any():
         columns = [name for name, is_flat in zip(names, flat, strict=True) if is_flat]
         warnings.warn(
             f"{_listed(columns, 'column')} of the design {'is' if len(columns) == 1 else 'are'} "
             "constant in training, so the coefficient is 0: drop the term if that is not meant",
             DataWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
-    return Standardizer(mean, scale)
+    return made

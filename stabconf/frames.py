@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-__all__ = ["conformity_frame", "interval_frame", "level_frame"]
+__all__ = ["conformity_frame", "interval_frame", "label_sets", "level_frame"]
 
 
 def interval_frame(intervals, complete, index, design):
@@ -64,3 +64,14 @@ def conformity_frame(values, index, candidates):
         index=pd.MultiIndex.from_arrays(labels, names=[index.name, "z"]),
         columns=["p", "p_lo", "p_up"],
     )
+
+
+def label_sets(p, index, candidates, alpha):
+    """Tuples of the candidates whose p-value (m, g) is above alpha; None where a row has none at all."""
+    sets = np.empty(len(index), dtype=object)
+    for i, values in enumerate(p):
+        if not np.isnan(values).any():
+            sets[i] = tuple(z for z, value in zip(candidates, values, strict=True) if value > alpha)
+    out = pd.Series(sets, index=index, dtype=object)
+    out.attrs = {"alpha": alpha, "p": pd.DataFrame(p, index=index, columns=candidates)}
+    return out

@@ -9,13 +9,14 @@ import numpy as np
 from .checks import is_number
 from .design import build_design, caller_scope, standardizer
 from .errors import ConvergenceWarning, DataWarning, InputError, InputTypeError
+from .estimator import EstimatorResults, EstimatorSpec, check_estimator
+from .fitting import fit_design
 from .losses import as_loss
 from .penalties import as_penalty
-from .response import location_scale
 from .results import ModelSpec, Results
-from .solvers import SOLVERS, Problem, minimise
+from .solvers import SOLVERS
 
-__all__ = ["fit"]
+__all__ = ["fit", "fit_in_scope"]
 
 
 def fit(
@@ -30,6 +31,8 @@ def fit(
     solver="auto",
     tol=1e-8,
     max_iter=1000,
+    estimator=None,
+    tau=None,
 ):
     """Fit a regularised robust regression whose results give conformal intervals.
 
@@ -55,10 +58,18 @@ def fit(
         Relative duality gap at which the fit counts as converged.
     max_iter : int
         Newton steps.
+    estimator : object, optional
+        Anything with ``fit(X, y)`` and ``predict(X)``, a scikit-learn regressor say, instead of a loss and
+        a penalty. It is given the design columns but for the intercept, and is copied, never changed.
+    tau : str, array or callable, optional
+        Stability bounds of the estimator, which nobody certifies: "norm/n" or "iterations*norm/n" as in
+        the paper, an array of the training rows' bounds and then the new row's (n + 1,), or a callable of
+        the training and the new design rows that returns (m, n + 1) of them. Needed for
+        ``method="stable"`` alone.
 
     Returns
     -------
-    Results
+    Results or EstimatorResults
 
     Examples
     --------
@@ -71,31 +82,48 @@ def fit(
     income         0.485
     Name: params, dtype: float64
     """
+    options = dict(locals())
+    return fit_in_scope(caller_scope(1), **options)
+
+
+def fit_in_scope(
+    scope,
+    formula,
+    data,
+    *,
+    loss="lad",
+    penalty=0.1,
+    l1_ratio=0.0,
+    standardize=True,
+    missing="drop",
+    solver="auto",
+    tol=1e-8,
+    max_iter=1000,
+    estimator=None,
+    tau=None,
+):
+    """`fit` with the names that the formula sees besides the columns."""
+    if estimator is not None or tau is not None:
+        given = {"loss": (loss, "lad"), "penalty": (penalty, 0.1), "l1_ratio": (l1_ratio, 0.0)}
+        check_estimator(
+            estimator, tau, [name for name, (value, usual) in given.items() if value is not usual]
+        )
     loss, penalty = as_loss(loss), as_penalty(penalty, l1_ratio)
     _check_options(standardize, solver, tol, max_iter)
-    design = build_design(formula, data, caller_scope(1), missing)
+    design = build_design(formula, data, scope, missing)
     columns = standardizer(design.X, design.names, design.intercept, standardize)
-    centre, scale = 0.0, 1.0
-    if standardize:
-        centre, scale = location_scale(design.y, None if design.intercept is None else loss.level)
     if np.ptp(design.y) == 0:
         warnings.warn(
             f"response {design.response!r} is {design.y[0]:g} in every row: the intervals describe a "
             "point; check that this is the column you mean",
             DataWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-    n, slopes = len(design.y), np.arange(len(design.names)) != design.intercept
-    ridge, lasso = penalty.weights(n, slopes)
-    problem = Problem(columns.apply(design.X), (design.y - centre) / scale, loss, ridge, lasso)
-    solution = minimise(problem, solver=solver, tol=tol, max_iter=max_iter)
-    if not solution.success:
-        warnings.warn(
-            f"the fit did not converge in {solution.nit} steps ({solution.message}): raise max_iter "
-            f"(now {max_iter}), tol (now {tol:g}) or penalty; intervals stay valid but are wider",
-            ConvergenceWarning,
-            stacklevel=2,
+    if estimator is not None:
+        spec = EstimatorSpec(
+            formula, estimator, tau, standardize, missing, design.response, list(design.names)
         )
+        return EstimatorResults(spec, design, columns)
     model = ModelSpec(
         formula=formula,
         loss=loss,
@@ -108,6 +136,14 @@ def fit(
         endog_names=design.response,
         exog_names=list(design.names),
     )
+    centre, scale, solution = fit_design(design, columns, model)
+    if not solution.success:
+        warnings.warn(
+            f"the fit did not converge in {solution.nit} steps ({solution.message}): raise max_iter "
+            f"(now {max_iter}), tol (now {tol:g}) or penalty; intervals stay valid but are wider",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
     return Results(model, design, columns, centre, scale, solution)
 
 

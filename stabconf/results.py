@@ -1,9 +1,8 @@
-"""The results object: labels, prediction, intervals, persistence.
+"""The results of a regularised robust fit: coefficients, conformity, stability, summary.
 
 Methods here orchestrate: they put labels on what the array modules compute, check arguments and warn.
 """
 
-import pickle
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,19 +10,20 @@ import numpy as np
 import pandas as pd
 
 from .advice import check_alpha, check_candidates, warn_about
+from .columns import Standardizer
 from .conformal import ZoneFits, check_bound, conformity, make_intervals, row_tau
-from .design import Design, Standardizer
-from .errors import AssumptionError, InputTypeError
-from .files import write_whole
-from .frames import conformity_frame, interval_frame, level_frame
+from .design import Design
+from .errors import AssumptionError
+from .fitting import fit_design
+from .frames import conformity_frame, label_sets
 from .losses import Loss
 from .penalties import Penalty
-from .prediction import Prediction
+from .results_base import BaseResults
 from .solvers import Solution
 from .stability import default_bound
 from .summary import summarise
 
-__all__ = ["ModelSpec", "Results", "load"]
+__all__ = ["ModelSpec", "Results"]
 
 _SUMMARY_ROWS = 200
 
@@ -57,7 +57,7 @@ class ModelSpec:
     exog_names: list
 
 
-class Results:
+class Results(BaseResults):
     """A fitted model and its conformal intervals; made by `stabconf.fit`.
 
     Attributes
@@ -71,17 +71,13 @@ class Results:
     """
 
     def __init__(self, model, design, columns, centre, scale, solution):
-        self.model: ModelSpec = model
-        self._design: Design = design
-        self._columns: Standardizer = columns
+        super().__init__(model, design, columns)
+        self._design: Design
+        self._columns: Standardizer
         self._centre, self._scale = centre, scale
         self._solution: Solution = solution
 
     # Fit -----------------------------------------------------------------------------------------
-
-    @property
-    def nobs(self):
-        return len(self._design.y)
 
     @property
     def converged(self):
@@ -104,124 +100,7 @@ class Results:
         """Coefficients of the standardised columns and response (Series)."""
         return pd.Series(self._solution.x, index=self._design.names, name="params_standardized")
 
-    @property
-    def fittedvalues(self):
-        """Predictions at the training rows (Series)."""
-        return pd.Series(self._predictions(self._X), index=self._design.index, name=self._design.response)
-
-    @property
-    def resid(self):
-        """Response less fitted values (Series)."""
-        return pd.Series(self._design.y, index=self._design.index) - self.fittedvalues
-
-    def predict(self, exog=None):
-        """Predictions of the training fit.
-
-        Parameters
-        ----------
-        exog : DataFrame, optional
-            New rows; the training rows by default.
-
-        Returns
-        -------
-        Series
-            On the index of ``exog``; NaN where a row has a missing value. Of the transformed response
-            where the formula transforms it (the Series' name says so).
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber", penalty=0.01)
-        >>> res.predict({"income": [500.0, None]}).round(1)
-        0    377.8
-        1      NaN
-        Name: foodexp, dtype: float64
-        """
-        rows, index = self._new_rows(exog)
-        return pd.Series(self._predictions(rows), index=index, name=self._design.response)
-
     # Intervals -----------------------------------------------------------------------------------
-
-    def conf_int_conformal(self, exog=None, alpha=0.05, method="auto", side="two-sided", **options):
-        """Conformal prediction intervals for new responses.
-
-        Parameters
-        ----------
-        exog : DataFrame, optional
-            New rows; the training design points by default.
-        alpha : float or sequence of float
-            Miscoverage. A sequence gives a column level per alpha.
-        method : {"auto", "exact", "stable"}
-            "exact" gives the full conformal set (the hull, where it is not an interval), "stable" an
-            enclosure of it from one fit for all rows. "auto" is exact, unless an option of the stable
-            method is given.
-        side : {"two-sided", "upper", "lower"}
-            One-sided intervals rank signed residuals; their other end is infinite.
-        **options
-            Of the exact method:
-
-            tol : float
-                For losses whose slope bends (log-cosh, pseudo-Huber, linex, power): how far outside the
-                exact end an end may be, relative to the scale of the response (default 1e-6).
-            n_jobs : int
-                Processes that share the rows; -1 for one a core.
-            progress : bool
-                Show a progress bar; by default only in a terminal, once the work takes long.
-
-            Of the stable method:
-
-            bound : {"curvature", "norm", "ball", "paper"}
-                Stability bound; by default "curvature" for losses with curvature, else "norm". Above
-                10,000 new rows their norms are rounded up by at most 0.4 %, which makes the part of
-                the width that is owed to stability larger by about as much.
-            inner : bool
-                Add ``inner_lower``, ``inner_upper``: an interval contained in the exact set.
-
-        Returns
-        -------
-        DataFrame
-            ``lower`` and ``upper`` on the index of ``exog``; NaN where a row has a missing value. Its
-            ``attrs`` hold method, guarantee, the share of the width that is owed to stability, and under
-            ``pieces`` the parts of those sets that are not intervals, by row label.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> data = engel.load_pandas().data
-        >>> res = stabconf.fit("foodexp ~ income", data, loss="huber", penalty=0.01)
-        >>> res.conf_int_conformal({"income": [500.0, 1000.0]}, alpha=0.1).round(0)
-           lower  upper
-        0  224.0  532.0
-        1  483.0  789.0
-        """
-        rows, index = self._new_rows(exog)
-        alphas, single = check_alpha(alpha)
-        made = self._intervals(rows, alphas, method, side, options)
-        complete = ~np.isnan(rows).any(axis=1)
-        frames = [interval_frame(intervals, complete, index, self._design) for intervals in made]
-        warn_about(made, self.model, self._zones.zones)
-        return frames[0] if single else level_frame(frames, alphas)
-
-    def get_prediction(self, exog=None, method="auto", side="two-sided", **options):
-        """Predictions and their intervals, as statsmodels' ``get_prediction``.
-
-        Returns
-        -------
-        Prediction
-            With ``predicted_mean``, ``conf_int(alpha)`` and ``summary_frame(alpha)``.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber", penalty=0.01)
-        >>> res.get_prediction({"income": [500.0]}).summary_frame(alpha=0.1).round(1)
-            mean  obs_ci_lower  obs_ci_upper
-        0  377.8         223.6         531.8
-        """
-        return Prediction(self, exog, {"method": method, "side": side, **options})
 
     def conformity(self, exog, z, side="two-sided", bound=None):
         """The conformity function: exact p-values of candidate responses, between stability bounds.
@@ -255,10 +134,10 @@ class Results:
         """
         rows, index = self._new_rows(exog)
         candidates = check_candidates(z)
-        bound = check_bound(self._zones, bound, side)
+        bound = check_bound(self._fits, bound, side)
         out = np.full((len(rows), 3, len(candidates)), np.nan)
         for i in np.flatnonzero(~np.isnan(rows).any(axis=1)):
-            out[i] = conformity(self._zones, rows[i], candidates, side, bound)
+            out[i] = conformity(self._fits, rows[i], candidates, side, bound)
         return conformity_frame(out, index, candidates)
 
     def tau(self, exog=None, bound=None, z=None):
@@ -292,9 +171,41 @@ class Results:
         bound = bound or default_bound(self.model.loss)
         out = np.full((len(rows), self.nobs + 1), np.nan)
         for i in np.flatnonzero(~np.isnan(rows).any(axis=1)):
-            out[i] = row_tau(self._zones, rows[i : i + 1], bound, z)
+            out[i] = row_tau(self._fits, rows[i : i + 1], bound, z)
         columns = pd.Index([*self._design.index, "new"], dtype=object)
         return pd.DataFrame(out, index=index, columns=columns)
+
+    def conformal_set(self, exog, candidates, alpha=0.05, side="two-sided"):
+        """The candidates in each row's conformal set, for responses that take few values.
+
+        Parameters
+        ----------
+        exog : DataFrame
+            New rows.
+        candidates : sequence of float
+            The values that a response can take; categories coded as numbers.
+        alpha : float
+        side : {"two-sided", "upper", "lower"}
+
+        Returns
+        -------
+        Series
+            A tuple of candidates for each row of ``exog``, in the order given; None where a row has a
+            missing value. Its ``attrs["p"]`` holds the p-values, a column a candidate.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad", penalty=0.1)
+        >>> res.conformal_set({"income": [500.0]}, candidates=[100.0, 400.0, 900.0], alpha=0.1)
+        0    (400.0,)
+        dtype: object
+        """
+        (alpha,), _ = check_alpha([alpha] if np.isscalar(alpha) else alpha)
+        values = check_candidates(candidates, "candidates")
+        p = self.conformity(exog, values, side)["p"].to_numpy().reshape(-1, len(values))
+        return label_sets(p, self._new_rows(exog)[1], list(candidates), alpha)
 
     # Presentation --------------------------------------------------------------------------------
 
@@ -330,44 +241,10 @@ class Results:
         made = [self._attempt(rows, alpha, method) for method in ("exact", "stable")]
         return summarise(self, self._design, self._solution, *made)
 
-    # Persistence ---------------------------------------------------------------------------------
-
-    def save(self, path):
-        """Pickle the results to ``path``; `stabconf.load` reads them back.
-
-        Examples
-        --------
-        >>> import os, tempfile
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber", penalty=0.01)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = os.path.join(folder, "engel.pickle")
-        ...     res.save(path)
-        ...     stabconf.load(path).params.equals(res.params)
-        True
-        """
-        try:
-            content = pickle.dumps(self)
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise InputTypeError(
-                f"the results cannot be pickled ({error}): a function that the formula takes from the "
-                "calling scope must be importable from a module"
-            ) from error
-        write_whole(path, content)
-
-    def __getstate__(self):
-        caches = ("_X", "_zones")
-        return {name: value for name, value in self.__dict__.items() if name not in caches}
-
     # Helpers -------------------------------------------------------------------------------------
 
     @cached_property
-    def _X(self):
-        return self._columns.apply(self._design.X)
-
-    @cached_property
-    def _zones(self):
+    def _fits(self):
         model = self.model
         slopes = np.arange(len(self._design.names)) != self._design.intercept
         ridge, lasso = model.penalty.weights(self.nobs, slopes)
@@ -385,14 +262,17 @@ class Results:
             model.max_iter,
         )
 
-    def _new_rows(self, exog):
-        if exog is None:
-            return self._X, self._design.index
-        rows, index = self._design.new_rows(exog)
-        return self._columns.apply(rows), index
-
     def _predictions(self, rows):
         return self._centre + self._scale * (rows @ self._solution.x)
+
+    def _intervals(self, rows, alphas, method, side, options):
+        return make_intervals(self._fits, rows, alphas, method, side, options)
+
+    def _warn_about(self, made):
+        warn_about(made, self.model.loss, self.model.penalty, self._fits.zones)
+
+    def _with_map(self, design, columns):
+        return Results(self.model, design, columns, *fit_design(design, columns, self.model))
 
     def _attempt(self, rows, alpha, method):
         """Two-sided `Intervals`, or the reason why the method refuses."""
@@ -400,20 +280,3 @@ class Results:
             return self._intervals(rows, [alpha], method, "two-sided", {})[0]
         except AssumptionError as refusal:
             return str(refusal)
-
-    def _intervals(self, rows, alphas, method, side, options):
-        """One `Intervals` an alpha, for the rows without missing values."""
-        complete = rows[~np.isnan(rows).any(axis=1)]
-        return make_intervals(self._zones, complete, alphas, method, side, options)
-
-
-def load(path):
-    """Read results that `Results.save` wrote.
-
-    Pickles run code on loading: load only files that you trust.
-    """
-    with open(path, "rb") as file:
-        results = pickle.load(file)
-    if not isinstance(results, Results):
-        raise InputTypeError(f"{path} holds a {type(results).__name__}, not stabconf results")
-    return results

@@ -10,7 +10,7 @@ from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
-__all__ = ["summarise"]
+__all__ = ["summarise", "summarise_estimator"]
 
 _WIDTH = 78
 
@@ -48,6 +48,44 @@ def summarise(results, design, solution, exact, stable):
         summary.tables.append(_interval_table(results.model, exact, stable))
     notes = [f"No intervals: {exact}."] if refused else _interval_notes(exact)
     summary.add_extra_txt(_notes(results, design, notes))
+    return summary
+
+
+def summarise_estimator(results, design, made):
+    """The `Summary` of an estimator and of its intervals at the training points.
+
+    Parameters
+    ----------
+    results : EstimatorResults
+    design : Design
+    made : list of Intervals
+    """
+    summary, model = _Summary(), results.model
+    left = [
+        ("Dep. Variable:", design.response),
+        ("Estimator:", type(model.estimator).__name__),
+    ]
+    right = [("No. Observations:", str(results.nobs)), ("Rows dropped:", str(len(design.dropped)))]
+    summary.tables.append(_pairs("Regression by any estimator", left, right))
+    notes = []
+    for intervals in made:
+        certified = "yes" if intervals.certified else "NO"
+        left = [
+            ("Method:", intervals.method),
+            ("alpha:", f"{intervals.alpha:g}"),
+            ("Certified:", certified),
+        ]
+        right = [
+            ("Mean width:", _mean_width(intervals)),
+            ("Order statistic:", f"{intervals.k} of {intervals.n}"),
+            ("Infinite:", str(int(np.sum(np.isinf(intervals.width))))),
+        ]
+        summary.tables.append(_pairs("Conformal intervals at the training points", left, right))
+        word = "certified" if intervals.certified else "NOT certified"
+        notes.append(f"{intervals.method}: {intervals.guarantee} ({word}).")
+    if design.transformed:
+        notes.append(f"Predictions and intervals are of the transformed response {design.response}.")
+    summary.add_extra_txt(_numbered(notes))
     return summary
 
 
@@ -119,6 +157,10 @@ def _notes(results, design, notes):
             "The solver did not reach its tolerance: intervals are wider by the certified radius. "
             "Raise max_iter or penalty."
         )
+    return _numbered(notes)
+
+
+def _numbered(notes):
     lines = []
     for number, note in enumerate(notes, 1):
         lines += textwrap.wrap(f"[{number}] {note}", _WIDTH, subsequent_indent="    ")

@@ -21,7 +21,8 @@ ALLOWED = {
     "_version": (set(), set()),
     "checks": (set(), set()),
     "files": (set(), set()),
-    "design": ({"errors"}, {"numpy", "pandas", "patsy"}),
+    "columns": (set(), {"numpy"}),
+    "design": ({"columns", "errors"}, {"numpy", "pandas", "patsy"}),
     "response": (set(), {"numpy"}),
     "losses": ({"checks", "errors"}, {"numpy", "scipy"}),
     "penalties": ({"checks", "errors"}, {"numpy"}),
@@ -33,7 +34,7 @@ ALLOWED = {
     ),
     "path": ({"scores", "solvers"}, {"numpy", "scipy"}),
     "conformal": (
-        {"checks", "errors", "path", "response", "scores", "solvers", "stability"},
+        {"checks", "columns", "errors", "path", "response", "scores", "solvers", "stability"},
         {"numpy", "tqdm"},
     ),
     "advice": ({"checks", "errors"}, {"numpy"}),
@@ -41,14 +42,25 @@ ALLOWED = {
     "frames": (set(), {"numpy", "pandas"}),
     "report": ({"files"}, set()),
     "prediction": ({"errors"}, {"numpy", "pandas"}),
-    "results": (
-        {"advice", "conformal", "design", "errors", "files", "frames", "losses", "penalties"}
-        | {"prediction", "solvers", "stability", "summary"},
+    "fitting": ({"response", "solvers"}, {"numpy"}),
+    "results_base": (
+        {"advice", "columns", "errors", "files", "frames", "prediction"},
         {"numpy", "pandas"},
     ),
+    "results": (
+        {"advice", "columns", "conformal", "design", "errors", "fitting", "frames", "losses"}
+        | {"penalties", "results_base", "solvers", "stability", "summary"},
+        {"numpy", "pandas"},
+    ),
+    "estimator": ({"advice", "conformal", "errors", "results_base", "summary"}, {"numpy"}),
     "model": (
-        {"checks", "design", "errors", "losses", "penalties", "response", "results", "solvers"},
+        {"checks", "design", "errors", "estimator", "fitting", "losses", "penalties", "results"}
+        | {"solvers"},
         {"numpy"},
+    ),
+    "benchmarking": (
+        {"advice", "conformal", "design", "errors", "files", "model", "scores"},
+        {"matplotlib", "numpy", "pandas"},
     ),
     "cli": ({"errors", "model", "report"}, {"pandas", "statsmodels"}),
     "__main__": ({"cli"}, set()),

@@ -86,8 +86,8 @@ def test_curvature_bound_is_within_six_percent_of_full_conformal_on_diabetes(los
     rows, _ = res._new_rows(new)
     ends = res.conf_int_conformal(new, alpha=0.1, method="stable", bound="curvature")
     exact = [
-        brute_force_end(res._zones, rows[i : i + 1], 0.1, ends["upper"].iloc[i], middle, 1)
-        - brute_force_end(res._zones, rows[i : i + 1], 0.1, ends["lower"].iloc[i], middle, -1)
+        brute_force_end(res._fits, rows[i : i + 1], 0.1, ends["upper"].iloc[i], middle, 1)
+        - brute_force_end(res._fits, rows[i : i + 1], 0.1, ends["lower"].iloc[i], middle, -1)
         for i, middle in enumerate(ends.mean(axis=1))
     ]
     ratio = (ends["upper"] - ends["lower"]).mean() / np.mean(exact)

@@ -7,12 +7,11 @@ sections 4 and 6).
 
 import numpy as np
 
-from ..response import location_scale
-from ..solvers import Problem, minimise
+from ..solvers import minimise
 from ..stability import new_rows, reach
 from .exact import make_pieces
 
-__all__ = ["conformity"]
+__all__ = ["conformity", "exact_p", "refitted"]
 
 _TIE = 1e-10  # scores nearer than this, relative to the scale, are tied
 _ENTRIES = 2_000_000
@@ -38,29 +37,42 @@ def conformity(fits, row, z, side, bound):
     """
     solver = make_pieces(fits, side, tol=None)
     out = np.empty((3, len(z)))
-    zone = np.array([fits.at(candidate) for candidate in z], dtype=int)
-    for j in np.unique(zone):
-        which = np.flatnonzero(zone == j)
-        for first in range(0, len(which), max(1, _ENTRIES // fits.n)):
-            part = which[first : first + max(1, _ENTRIES // fits.n)]
-            residuals = solver.residuals(j, row, z[part])
-            if residuals is None:
-                residuals = _refitted(fits, row, z[part])
-            scores = solver.score(residuals)
-            above = scores[:, :-1] >= scores[:, -1:] - _TIE * fits.scale
-            out[0, part] = (1.0 + np.sum(above, axis=1)) / (fits.n + 1)
-            out[1:, part] = _bounds(fits, j, row, z[part], solver, bound)
+    for j, part, p in _by_zone(fits, row, z, solver):
+        out[0, part] = p
+        out[1:, part] = _bounds(fits, j, row, z[part], solver, bound)
     return out
 
 
-def _refitted(fits, row, z):
+def exact_p(fits, row, z, side):
+    """Exact p-values of a new row at candidates (g,)."""
+    out = np.empty(len(z))
+    for _, part, p in _by_zone(fits, row, z, make_pieces(fits, side, tol=None)):
+        out[part] = p
+    return out
+
+
+def _by_zone(fits, row, z, solver):
+    """Zones, the candidates in them (a few at a time) and their p-values."""
+    zone = np.array([fits.at(candidate) for candidate in z], dtype=int)
+    size = max(1, _ENTRIES // fits.n)
+    for j in np.unique(zone):
+        which = np.flatnonzero(zone == j)
+        for first in range(0, len(which), size):
+            part = which[first : first + size]
+            residuals = solver.residuals(j, row, z[part])
+            if residuals is None:
+                residuals = refitted(fits, row, z[part])
+            scores = solver.score(residuals)
+            above = scores[:, :-1] >= scores[:, -1:] - _TIE * fits.scale
+            yield j, part, (1.0 + np.sum(above, axis=1)) / (fits.n + 1)
+
+
+def refitted(fits, row, z):
     """Residuals of augmented fits (g, N), in units of the response."""
     X, out, start = np.vstack([fits.X, row]), np.empty((len(z), fits.n + 1)), None
-    level = None if fits.intercept is None else fits.loss.level
     for i in np.argsort(z):
-        y = np.append(fits.y, z[i])
-        centre, scale = location_scale(y, level) if fits.standardize else (0.0, 1.0)
-        solution = minimise(Problem(X, (y - centre) / scale, fits.loss, fits.ridge, fits.lasso), start)
+        problem, _, scale = fits.standardised(X, np.append(fits.y, z[i]))
+        solution = minimise(problem, start)
         out[i], start = scale * solution.r, solution.x
     return out
 

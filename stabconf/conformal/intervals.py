@@ -1,10 +1,10 @@
 """The record that every interval method returns."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-__all__ = ["Intervals", "guarantee"]
+__all__ = ["Intervals", "guarantee", "simple_intervals"]
 
 
 def guarantee(alpha):
@@ -63,6 +63,10 @@ class Intervals:
     tilted_fits: int = 0
     tol: float = np.nan
 
+    def with_inner(self, lower, upper):
+        """The same with an inner set."""
+        return replace(self, inner_lower=lower, inner_upper=upper)
+
     @property
     def width(self):
         """Width of each interval (m,)."""
@@ -98,3 +102,23 @@ class Intervals:
         gap = self.width - np.nan_to_num(self.inner_upper - self.inner_lower, nan=0.0)
         gap = gap[np.isfinite(gap)]
         return float(np.mean(gap)) if len(gap) else np.nan
+
+
+def simple_intervals(lower, upper, k, n, alpha, side, method, **more):
+    """`Intervals` of a method that uses no stability bound."""
+    m = len(lower)
+    known = {"certified": True, "guarantee": guarantee(alpha), "bound": None, **more}
+    return Intervals(
+        lower=lower,
+        upper=upper,
+        inner_lower=None,
+        inner_upper=None,
+        surcharge=np.zeros(m),
+        tau=np.zeros(m),
+        k=k,
+        n=n,
+        alpha=alpha,
+        side=side,
+        method=method,
+        **known,
+    )

@@ -8,13 +8,25 @@ from tqdm import tqdm
 
 from ..errors import InputError
 
-__all__ = ["in_chunks"]
+__all__ = ["in_chunks", "progress_bar"]
 
 _CHUNK = 1000  # rows; also the step of the progress bar
 _PATIENCE = 3.0  # seconds before a bar appears unasked
 
 
-def in_chunks(function, rows, n_jobs=1, progress=None):
+def progress_bar(total, unit, label, progress):
+    """A bar for long work; with ``progress`` None it shows in a terminal only, once the work takes long."""
+    return tqdm(
+        total=total,
+        unit=unit,
+        desc=label,
+        disable=None if progress is None else not progress,
+        delay=_PATIENCE if progress is None else 0,
+        leave=False,
+    )
+
+
+def in_chunks(function, rows, n_jobs=1, progress=None, size=_CHUNK):
     """``function`` of each chunk of rows, in order.
 
     Parameters
@@ -26,6 +38,8 @@ def in_chunks(function, rows, n_jobs=1, progress=None):
         Number of processes; -1 for one a core.
     progress : bool or None
         None shows a bar in a terminal, once the work takes long.
+    size : int
+        Rows of a chunk, at most.
 
     Returns
     -------
@@ -36,16 +50,9 @@ def in_chunks(function, rows, n_jobs=1, progress=None):
             f"n_jobs={n_jobs!r} is not allowed: give a number of processes, or -1 for all cores"
         )
     jobs = (os.cpu_count() or 1) if n_jobs == -1 else n_jobs
-    size = max(1, min(_CHUNK, -(-len(rows) // jobs)))
+    size = max(1, min(size, -(-len(rows) // jobs)))
     chunks = [rows[first : first + size] for first in range(0, max(len(rows), 1), size)]
-    bar = tqdm(
-        total=len(rows),
-        unit="row",
-        desc="conformal sets",
-        disable=None if progress is None else not progress,
-        delay=_PATIENCE if progress is None else 0,
-        leave=False,
-    )
+    bar = progress_bar(len(rows), "row", "conformal sets", progress)
     alone = jobs == 1 or len(chunks) == 1
     out = []
     with bar, nullcontext() if alone else ProcessPoolExecutor(min(jobs, len(chunks))) as pool:

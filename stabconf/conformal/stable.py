@@ -292,7 +292,15 @@ def _inner_distance(base, moves, score, k, direction, enough):
 
     At distance u the new score is at most u (the fit only moves towards the response), and the test at u
     holds for every smaller distance too, whose tilt is smaller. Nothing beyond ``enough`` is asked for.
+    A fit that is pinned to another response may move away, so its own move counts too.
     """
+    if base.pinned:
+        slope = np.full(moves.count, max(base.steepest(-1), base.steepest(1)))
+        with np.errstate(invalid="ignore"):
+            sure = np.minimum.reduce(
+                [moves.quantile(score, k, slope, way, inner=True) for way in (-1, 1)]
+            ) - moves.shift(slope)
+        return np.where(sure >= 0, sure, np.nan)
 
     def holds(u):
         start = moves.before(base.slope(u, direction))

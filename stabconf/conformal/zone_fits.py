@@ -1,9 +1,11 @@
 """Base fits, one a zone, warm-started from the training fit and made once, on first use."""
 
 import math
+from dataclasses import replace
 
+from ..columns import column_scales
 from ..path import ClippedFit
-from ..response import Zone, zones
+from ..response import Zone, location_scale, zones
 from ..solvers import Problem, minimise
 from ..stability import BaseFit
 
@@ -37,11 +39,10 @@ class ZoneFits:
         self.X, self.y, self.intercept = X, y, intercept
         self.loss, factor = loss.simplest()
         self.ridge, self.lasso = ridge / factor, lasso / factor
-        level = None if intercept is None else loss.level
         self.standardize = standardize
-        self.zones = zones(y, level) if standardize else [_WHOLE_LINE]
+        self.zones = zones(y, self.level) if standardize else [_WHOLE_LINE]
         self._start = start
-        self._options = {"solver": solver, "tol": tol, "max_iter": max_iter}
+        self.tol, self._options = tol, {"solver": solver, "tol": tol, "max_iter": max_iter}
         self._fits, self._clipped = {}, {}
 
     @property
@@ -80,6 +81,28 @@ class ZoneFits:
     def _solve(self, centre, scale, **options):
         problem = self.problem(centre, scale)
         return problem, minimise(problem, self._start, **options)
+
+    @property
+    def level(self):
+        """Level of the location; None where it is fixed at 0."""
+        return None if self.intercept is None else self.loss.level
+
+    def standardised(self, X, y):
+        """The `Problem` of another sample of responses, with its location and scale."""
+        centre, scale = location_scale(y, self.level) if self.standardize else (0.0, 1.0)
+        return Problem(X, (y - centre) / scale, self.loss, self.ridge, self.lasso), centre, scale
+
+    def predictor(self, which):
+        """A fit to some of the training rows alone, as a function from design rows to predictions.
+
+        Columns and response are standardised by those rows, and the penalty is per row of them.
+        """
+        columns, _ = column_scales(self.X[which], self.intercept, self.standardize)
+        problem, centre, scale = self.standardised(columns.apply(self.X[which]), self.y[which])
+        share = len(problem.v) / self.n
+        problem = replace(problem, ridge=share * self.ridge, lasso=share * self.lasso)
+        theta = minimise(problem, self._start, **self._options).x
+        return lambda rows: centre + scale * (columns.apply(rows) @ theta)
 
     def at(self, z):
         """Index of a zone that holds the candidate ``z``."""

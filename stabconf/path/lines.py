@@ -40,21 +40,22 @@ class ResponsePath:
     before: np.ndarray | None
     after: np.ndarray | None
 
-    def pieces(self, X, v, k, sign=0):
+    def pieces(self, X, v, k, sign=0, slack=None):
         """Intervals of w that make up the set (a list of pairs).
 
-        ``sign`` is 0 for absolute scores, else 1 or -1 for scores ``sign * residual``.
+        ``sign`` is 0 for absolute scores, else 1 or -1 for scores ``sign * residual``; ``slack`` (n,) is
+        added to the new score where it is compared with a row's.
         """
-        out = []
+        out, rest = [], (k, sign, slack)
         if self.before is not None:
-            out += _segment(X, v, self.x, self.theta[0], -self.before, self.w[0], -np.inf, k, sign)
+            out += _segment(X, v, self.x, self.theta[0], -self.before, self.w[0], -np.inf, *rest)
         for j in range(len(self.w) - 1):
             width = self.w[j + 1] - self.w[j]
             if width > 0:
                 direction = (self.theta[j + 1] - self.theta[j]) / width
-                out += _segment(X, v, self.x, self.theta[j], direction, self.w[j], self.w[j + 1], k, sign)
+                out += _segment(X, v, self.x, self.theta[j], direction, self.w[j], self.w[j + 1], *rest)
         if self.after is not None:
-            out += _segment(X, v, self.x, self.theta[-1], self.after, self.w[-1], np.inf, k, sign)
+            out += _segment(X, v, self.x, self.theta[-1], self.after, self.w[-1], np.inf, *rest)
         return merge(out)
 
     def covers(self, w):
@@ -92,15 +93,15 @@ def merge(pieces, near=0.0):
     return out
 
 
-def _segment(X, v, x, theta, direction, first, last, k, sign):
+def _segment(X, v, x, theta, direction, first, last, k, sign, slack):
     """The set between w = ``first`` and ``last`` (to the left where that is smaller)."""
     way = 1.0 if last > first else -1.0
     length = abs(last - first)
     r, rate = _settled(v - X @ theta, v), _settled(-(X @ direction), 1.0)
     e, e_rate = _settled(first - x @ theta, first), _settled(way - x @ direction, 1.0)
-    decided = _decided(r, rate, e, e_rate, length, k, sign)
+    decided = _decided(r, rate, e, e_rate, length, k, sign) if slack is None else None
     if decided is None:
-        inside = _uncovered(r, rate, e, e_rate, length, k, sign, -_TIES)
+        inside = _uncovered(r, rate, e, e_rate, length, k, sign, -_TIES if slack is None else slack)
     else:
         inside = [(0.0, length)] if decided else []
     return [tuple(sorted((first + way * low, first + way * high))) for low, high in inside]

@@ -24,7 +24,7 @@ _FINEST, _FINER = 0.004, 8  # movement of a typical row in the finest region, an
 
 @dataclass(frozen=True)
 class BaseFit:
-    """The fit T(0) in one zone, from which every bound starts.
+    """The fit in one zone from which every bound starts: T(0), or T(-pinned) for replace-one bounds.
 
     Attributes
     ----------
@@ -34,12 +34,16 @@ class BaseFit:
     solution : Solution
     intercept : int or None
         Column of the intercept.
+    pinned : float
+        Slope of a new row's loss at the response that it was fitted with; its pull is then the tilt of
+        ``problem``. 0 for the fit without it.
     """
 
     zone: Zone
     problem: Problem
     solution: Solution
     intercept: int | None
+    pinned: float = 0.0
     metrics: dict = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
@@ -53,7 +57,7 @@ class BaseFit:
         return self.zone.centre + self.zone.scale * (rows @ self.solution.x)
 
     def slope(self, r, direction):
-        """Largest \\|t\\| of a new row with residual ``direction * r``, r >= 0, anywhere in the zone.
+        """Largest change of the tilt by a new row whose residual is between 0 and ``direction * r``.
 
         In the units of the base fit the loss is ``rho^2 l(r / rho)`` where the scale is rho times the
         base's; its slope is monotone in rho, so the ends decide.
@@ -63,12 +67,16 @@ class BaseFit:
         for ratio in set(self.ratios):
             low, high = loss.subgradient(direction * np.asarray(r, dtype=float) / ratio)
             best = np.maximum(best, ratio * (high if direction > 0 else -low))
-        return best
+        return self._from_pinned(best, direction)
+
+    def _from_pinned(self, slope, direction):
+        """Largest distance of slopes between 0 and ``direction * slope`` from the pinned one."""
+        return np.maximum(slope - direction * self.pinned, abs(self.pinned)) if self.pinned else slope
 
     def steepest(self, direction):
-        """Largest slope on one side; ``inf`` where the loss is not Lipschitz there."""
+        """Largest change of the tilt on one side; ``inf`` where the loss is not Lipschitz there."""
         down, up = self.problem.loss.slopes
-        return max(self.ratios) * (up if direction > 0 else down)
+        return float(self._from_pinned(max(self.ratios) * (up if direction > 0 else down), direction))
 
     @cached_property
     def residual(self):

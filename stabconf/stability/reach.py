@@ -140,8 +140,8 @@ class PaperReach(NormReach):
             )
 
     def _make_groups(self, t):
-        steepest = max(self.base.steepest(-1), self.base.steepest(1))
-        return super()._make_groups(np.full(self.count, 2.0 * steepest))
+        constant = 2.0 * max(self.base.ratios) * self.base.problem.loss.lipschitz
+        return super()._make_groups(np.full(self.count, constant))
 
 
 class CurvatureReach(NormReach):

@@ -12,7 +12,7 @@ from ...checks import is_number
 from ...errors import AssumptionError, InputError
 from ...path import merge
 from ...scores import conformal_rank
-from ..intervals import Intervals, guarantee
+from ..intervals import simple_intervals
 from ..parallel import in_chunks
 from .clipped import ClippedPieces
 from .pieces import OuterEnds
@@ -98,25 +98,12 @@ def _intervals(fits, m, alpha, k, side, tol, chunks):
         lower[first:last], upper[first:last] = low, high
         pieces |= {first + i: tuple(found) for i, found in apart.items() if len(found) > 1}
         first = last
-    return Intervals(
-        lower=lower,
-        upper=upper,
-        inner_lower=None,
-        inner_upper=None,
-        surcharge=np.zeros(m),
-        tau=np.zeros(m),
-        k=k,
-        n=fits.n,
-        alpha=alpha,
-        side=side,
-        method="exact",
-        bound=None,
-        certified=True,
-        guarantee=guarantee(alpha),
-        pieces=pieces,
-        tilted_fits=sum(count for _, count in chunks),
-        tol=0.0 if fits.loss.softness is not None else tol * fits.scale,
-    )
+    more = {
+        "pieces": pieces,
+        "tilted_fits": sum(count for _, count in chunks),
+        "tol": 0.0 if fits.loss.softness is not None else tol * fits.scale,
+    }
+    return simple_intervals(lower, upper, k, fits.n, alpha, side, "exact", **more)
 
 
 def _sets(solver, rows, ranks, side):

@@ -1,0 +1,249 @@
+"""What all results share: prediction, intervals with labels, persistence."""
+
+import pickle
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from .advice import as_responses, check_alpha
+from .columns import column_scales
+from .errors import InputError, InputTypeError
+from .files import write_whole
+from .frames import interval_frame, level_frame
+from .prediction import Prediction
+
+__all__ = ["BaseResults", "load"]
+
+
+class BaseResults:
+    """Labels on what the array modules compute.
+
+    A subclass has ``model`` (what was fitted), and makes predictions and intervals of standardised design
+    rows: ``_predictions(rows)``, ``_intervals(rows, alphas, method, side, options)``,
+    ``_warn_about(made)``, and ``_with_map(design, columns)``, itself refitted with another design map.
+    """
+
+    def __init__(self, model, design, columns):
+        self.model, self._design, self._columns = model, design, columns
+
+    @property
+    def nobs(self):
+        return len(self._design.y)
+
+    @property
+    def fittedvalues(self):
+        """Predictions at the training rows (Series)."""
+        return pd.Series(self._predictions(self._X), index=self._design.index, name=self._design.response)
+
+    @property
+    def resid(self):
+        """Response less fitted values (Series)."""
+        return pd.Series(self._design.y, index=self._design.index) - self.fittedvalues
+
+    def predict(self, exog=None):
+        """Predictions of the training fit.
+
+        Parameters
+        ----------
+        exog : DataFrame, optional
+            New rows; the training rows by default.
+
+        Returns
+        -------
+        Series
+            On the index of ``exog``; NaN where a row has a missing value. Of the transformed response
+            where the formula transforms it (the Series' name says so).
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber", penalty=0.01)
+        >>> res.predict({"income": [500.0, None]}).round(1)
+        0    377.8
+        1      NaN
+        Name: foodexp, dtype: float64
+        """
+        rows, index = self._new_rows(exog)
+        return pd.Series(self._predictions(rows), index=index, name=self._design.response)
+
+    def conf_int_conformal(self, exog=None, alpha=0.05, method="auto", side="two-sided", **options):
+        """Conformal prediction intervals for new responses.
+
+        Parameters
+        ----------
+        exog : DataFrame, optional
+            New rows; the training design points by default.
+        alpha : float or sequence of float
+            Miscoverage. A sequence gives a column level per alpha.
+        method : str
+            "exact" gives the full conformal set (the hull, where it is not an interval), "stable" an
+            enclosure of it from one fit for all rows; "auto" is exact, unless an option of the stable
+            method is given. "replace_one", "batch" and "interpolation" enclose it from fits with the new
+            row at some responses. "root" and "grid" refit at every candidate. "split", "cross", "cv+"
+            and "jackknife+" fit to parts of the training rows.
+        side : {"two-sided", "upper", "lower"}
+            One-sided intervals rank signed residuals; their other end is infinite.
+        **options
+            Of the exact method:
+
+            tol : float
+                For losses whose slope bends (log-cosh, pseudo-Huber, linex, power): how far outside the
+                exact end an end may be, relative to the scale of the response (default 1e-6).
+            n_jobs : int
+                Processes that share the rows; -1 for one a core.
+            progress : bool
+                Show a progress bar; by default only in a terminal, once the work takes long.
+
+            Of the stable method:
+
+            bound : {"curvature", "norm", "ball", "paper"}
+                Stability bound; by default "curvature" for losses with curvature, else "norm". Above
+                10,000 new rows their norms are rounded up by at most 0.4 %, which makes the part of
+                the width that is owed to stability larger by about as much.
+            inner : bool
+                Add ``inner_lower``, ``inner_upper``: an interval contained in the exact set.
+
+            Of "replace_one", "batch" and "interpolation", which take ``bound`` and ``inner`` too:
+
+            z_hat : float, "prediction" or callable
+                Response at which the new row joins the fit; a callable is given ``exog`` and returns one
+                a row. For "batch" a list of them.
+            queries : int or sequence of float
+                Responses between which the fit is interpolated (default 8).
+
+            Of the others:
+
+            points : int
+                Candidates of "grid" (default 200).
+            calibration : float
+                Share of the training rows that calibrate "split" (default 0.5).
+            folds : int
+                Of "cross" and "cv+" (default 10).
+            random_state : int or numpy Generator
+                Decides which rows go where (default 0).
+
+            Of all methods:
+
+            transductive : bool
+                Learn the design map (stateful transforms, column means and scales) from the training and
+                the new rows together, so that nothing about it is assumed.
+
+        Returns
+        -------
+        DataFrame
+            ``lower`` and ``upper`` on the index of ``exog``; NaN where a row has a missing value. Its
+            ``attrs`` hold method, guarantee, the share of the width that is owed to stability, and under
+            ``pieces`` the parts of those sets that are not intervals, by row label.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> data = engel.load_pandas().data
+        >>> res = stabconf.fit("foodexp ~ income", data, loss="huber", penalty=0.01)
+        >>> res.conf_int_conformal({"income": [500.0, 1000.0]}, alpha=0.1).round(0)
+           lower  upper
+        0  224.0  532.0
+        1  483.0  789.0
+        """
+        transductive = options.pop("transductive", False)
+        if not isinstance(transductive, (bool, np.bool_)):
+            raise InputTypeError(f"transductive={transductive!r} is not a flag: give True or False")
+        alphas, single = check_alpha(alpha)
+        if transductive:
+            fitted, rows, index = self._transductive(exog)
+        else:
+            fitted, (rows, index) = self, self._new_rows(exog)
+        complete = ~np.isnan(rows).any(axis=1)
+        if "z_hat" in options:
+            options["z_hat"] = as_responses(options["z_hat"], exog, fitted._predictions(rows), complete)
+        made = fitted._intervals(rows[complete], alphas, method, side, options)
+        frames = [interval_frame(intervals, complete, index, fitted._design) for intervals in made]
+        for frame in frames:
+            frame.attrs["transductive"] = bool(transductive)
+        fitted._warn_about(made)
+        return frames[0] if single else level_frame(frames, alphas)
+
+    def get_prediction(self, exog=None, method="auto", side="two-sided", **options):
+        """Predictions and their intervals, as statsmodels' ``get_prediction``.
+
+        Returns
+        -------
+        Prediction
+            With ``predicted_mean``, ``conf_int(alpha)`` and ``summary_frame(alpha)``.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber", penalty=0.01)
+        >>> res.get_prediction({"income": [500.0]}).summary_frame(alpha=0.1).round(1)
+            mean  obs_ci_lower  obs_ci_upper
+        0  377.8         223.6         531.8
+        """
+        return Prediction(self, exog, {"method": method, "side": side, **options})
+
+    # Persistence ---------------------------------------------------------------------------------
+
+    def save(self, path):
+        """Pickle the results to ``path``; `stabconf.load` reads them back.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber", penalty=0.01)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "engel.pickle")
+        ...     res.save(path)
+        ...     stabconf.load(path).params.equals(res.params)
+        True
+        """
+        try:
+            content = pickle.dumps(self)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise InputTypeError(
+                f"the results cannot be pickled ({error}): a function that the formula takes from the "
+                "calling scope must be importable from a module"
+            ) from error
+        write_whole(path, content)
+
+    def __getstate__(self):
+        caches = ("_X", "_fits")
+        return {name: value for name, value in self.__dict__.items() if name not in caches}
+
+    # Helpers -------------------------------------------------------------------------------------
+
+    @cached_property
+    def _X(self):
+        return self._columns.apply(self._design.X)
+
+    def _new_rows(self, exog):
+        if exog is None:
+            return self._X, self._design.index
+        rows, index = self._design.new_rows(exog)
+        return self._columns.apply(rows), index
+
+    def _transductive(self, exog):
+        """Itself with a map learned from training and new rows together, the new rows, their index."""
+        if exog is None:
+            raise InputError("transductive=True learns from the new rows: give them as exog")
+        design, rows, index = self._design.together(exog)
+        both = np.vstack([design.X, rows[~np.isnan(rows).any(axis=1)]])
+        columns, _ = column_scales(both, design.intercept, self.model.standardize)
+        return self._with_map(design, columns), columns.apply(rows), index
+
+
+def load(path):
+    """Read results that `save` wrote.
+
+    Pickles run code on loading: load only files that you trust.
+    """
+    with open(path, "rb") as file:
+        results = pickle.load(file)
+    if not isinstance(results, BaseResults):
+        raise InputTypeError(f"{path} holds a {type(results).__name__}, not stabconf results")
+    return results

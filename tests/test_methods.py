@@ -1,0 +1,500 @@
+"""Every other method against a computation of its own definition, and what they promise."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from problems import KINDS, draw
+from referee import p_value, refit
+from scipy import stats
+from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.neural_network import MLPRegressor
+
+import stabconf
+from stabconf import AssumptionError, InputError, InputTypeError
+from stabconf.conformal import (
+    METHODS,
+    Method,
+    ZoneFits,
+    batch,
+    cross,
+    cv_plus,
+    exact,
+    grid,
+    interpolation,
+    jackknife_plus,
+    replace_one,
+    root,
+    split,
+    stable,
+)
+from stabconf.conformal.intervals import simple_intervals
+from stabconf.losses import LAD, LOSSES, Huber, LogCosh, Loss, Quantile, Squared
+from stabconf.scores import conformal_rank
+
+LIPSCHITZ = [LAD(), Quantile(0.8), Huber(), LogCosh()]
+ALPHA = 0.2
+
+
+def name_of(loss):
+    return loss.describe()
+
+
+def zone_fits(drawn, loss):
+    start = np.zeros(drawn.X.shape[1])
+    parts = drawn.X, drawn.y, loss, drawn.ridge, drawn.lasso, 0, True, start, "auto", 1e-8, 1000
+    return ZoneFits(*parts)
+
+
+@pytest.fixture
+def frame():
+    rng = np.random.default_rng(8)
+    made = pd.DataFrame({"x": rng.standard_normal(60), "g": np.tile(list("abc"), 20)})
+    made["y"] = 2.0 * made["x"] + rng.standard_t(3, 60)
+    return made
+
+
+# Replace-one, batch, interpolation -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("loss", [*LIPSCHITZ, Squared()], ids=name_of)
+def test_replace_one_and_batch_hold_the_exact_set_and_their_inner_ones_lie_in_it(loss, kind):
+    drawn = draw(kind, 3, n=30, penalty=0.5, l1_ratio=0.0)
+    fits = zone_fits(drawn, loss)
+    for side in ("two-sided", "upper"):
+        (full,) = exact(fits, drawn.new, [ALPHA], side=side)
+        for z_hat in (None, np.quantile(drawn.y, [0.9])):
+            for method in (replace_one, batch):
+                (made,) = method(fits, drawn.new, [ALPHA], side=side, z_hat=z_hat, inner=True)
+                near = 2e-6 * fits.scale
+                assert made.lower[0] <= full.lower[0] + near and full.upper[0] <= made.upper[0] + near
+                if not np.isnan(made.inner_lower[0]):
+                    assert full.lower[0] <= made.inner_lower[0] + near
+                    assert made.inner_upper[0] <= full.upper[0] + near
+
+
+@pytest.mark.parametrize("loss", LIPSCHITZ, ids=name_of)
+def test_replace_one_is_its_definition_with_the_published_constant(loss):
+    """mu +- (k-th smallest of |r_i| + tau_i, plus tau_N), tau_i = 2 rho |x_i| |x_N| / (n penalty)."""
+    drawn = draw("plain", 6, n=25, penalty=0.7, l1_ratio=0.0)
+    start = np.zeros(drawn.X.shape[1])
+    parts = drawn.X, drawn.y, loss, drawn.ridge, drawn.lasso, 0, False, start, "auto", 1e-8, 1000
+    z_hat = float(np.median(drawn.y))
+    (made,) = replace_one(ZoneFits(*parts), drawn.new, [ALPHA], z_hat=np.array([z_hat]), bound="paper")
+    residuals = refit(
+        drawn.X, drawn.y, drawn.new, z_hat, loss, drawn.ridge, drawn.lasso, standardize=False
+    )[0]
+    weight = drawn.ridge[0]
+    norms = np.linalg.norm(np.vstack([drawn.X, drawn.new]), axis=1)
+    tau = 2.0 * loss.lipschitz * norms * norms[-1] / weight
+    k = conformal_rank(ALPHA, drawn.n)
+    half = np.sort(np.abs(residuals[:-1]) + tau[:-1])[k - 1] + tau[-1]
+    middle = z_hat - residuals[-1]
+    assert [made.lower[0], made.upper[0]] == pytest.approx([middle - half, middle + half], abs=1e-5)
+
+
+def test_a_batch_of_one_is_replace_one_and_more_points_never_widen_it():
+    drawn = draw("heavy", 1, n=40, penalty=0.3, l1_ratio=0.0)
+    rows = np.vstack([drawn.new, drawn.X[:4]])
+    for loss in LIPSCHITZ:
+        fits = zone_fits(drawn, loss)
+        points = np.quantile(drawn.y, [0.3, 0.5, 0.8]) * np.ones((len(rows), 1))
+        (together,) = batch(fits, rows, [ALPHA], z_hat=points)
+        for column in points.T:
+            (alone,) = replace_one(fits, rows, [ALPHA], z_hat=column)
+            (single,) = batch(fits, rows, [ALPHA], z_hat=column[:, None])
+            np.testing.assert_array_equal([single.lower, single.upper], [alone.lower, alone.upper])
+            assert np.all(together.lower >= alone.lower) and np.all(together.upper <= alone.upper)
+
+
+@pytest.mark.parametrize("kind", ["plain", "heavy", "tied", "bimodal"])
+@pytest.mark.parametrize("loss", LIPSCHITZ, ids=name_of)
+def test_interpolation_holds_the_exact_set(loss, kind):
+    drawn = draw(kind, 2, n=30, penalty=1.0, l1_ratio=0.0)
+    fits = zone_fits(drawn, loss)
+    (full,) = exact(fits, drawn.new, [ALPHA])
+    for queries in (1, 4, [float(np.median(drawn.y)), float(np.max(drawn.y) + 1.0)]):
+        (made,) = interpolation(fits, drawn.new, [ALPHA], queries=queries, inner=True)
+        assert made.lower[0] <= full.lower[0] + 1e-9 and full.upper[0] <= made.upper[0] + 1e-9
+        if not np.isnan(made.inner_lower[0]):
+            assert full.lower[0] <= made.inner_lower[0] and made.inner_upper[0] <= full.upper[0]
+
+
+def test_interpolation_is_its_definition_on_a_grid():
+    """Outer: |z - mu(z)| - 3 tau_N <= k-th smallest of |y_i - mu_i(z)| + 3 tau_i, mu interpolated."""
+    drawn = draw("plain", 4, n=20, penalty=1.0, l1_ratio=0.0)
+    loss, start = Huber(), np.zeros(drawn.X.shape[1])
+    parts = drawn.X, drawn.y, loss, drawn.ridge, drawn.lasso, 0, False, start, "auto", 1e-8, 1000
+    queries = np.quantile(drawn.y, [0.1, 0.5, 0.9])
+    (made,) = interpolation(ZoneFits(*parts), drawn.new, [ALPHA], queries=queries, bound="norm")
+    X = np.vstack([drawn.X, drawn.new])
+    fitted = []
+    for z in queries:
+        residuals = refit(
+            drawn.X, drawn.y, drawn.new, z, loss, drawn.ridge, drawn.lasso, standardize=False
+        )[0]
+        fitted.append(np.append(drawn.y, z) - residuals)
+    norms = np.linalg.norm(X, axis=1)
+    tau = 2.0 * loss.lipschitz * norms * norms[-1] / drawn.ridge[0]
+    k = conformal_rank(ALPHA, drawn.n)
+    kept = []
+    for z in np.linspace(made.lower[0] - 1.0, made.upper[0] + 1.0, 4001):
+        mu = np.array([np.interp(z, queries, each) for each in np.transpose(fitted)])
+        upper = np.sort(np.abs(drawn.y - mu[:-1]) + 3.0 * tau[:-1])[k - 1]
+        if abs(z - mu[-1]) - 3.0 * tau[-1] <= upper:
+            kept.append(z)
+    step = (made.width[0] + 2.0) / 4000
+    assert [kept[0], kept[-1]] == pytest.approx([made.lower[0], made.upper[0]], abs=1.01 * step)
+
+
+def test_a_method_refuses_what_it_cannot_certify_and_names_the_assumption(frame):
+    free = stabconf.fit("y ~ x", frame, loss="lad", penalty=0)
+    for method in ("stable", "replace_one", "batch", "interpolation"):
+        with pytest.raises(AssumptionError, match="ridge part of the penalty"):
+            free.conf_int_conformal(frame, method=method)
+    smooth = stabconf.fit("y ~ x", frame, loss="squared", penalty=0.1)
+    with pytest.raises(AssumptionError, match="not Lipschitz"):
+        smooth.conf_int_conformal(frame, method="interpolation")
+    with pytest.raises(AssumptionError, match="assumes a Lipschitz loss"):
+        smooth.conf_int_conformal(frame, method="replace_one", bound="paper")
+
+
+# Root, grid ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", ["two-sided", "upper", "lower"])
+@pytest.mark.parametrize("loss", LIPSCHITZ, ids=name_of)
+def test_root_and_grid_agree_with_exact_to_their_resolution(loss, side):
+    drawn = draw("heavy", 5, n=40, penalty=0.1, l1_ratio=0.0)
+    fits = zone_fits(drawn, loss)
+    (full,) = exact(fits, drawn.new, [ALPHA], side=side)
+    (found,) = root(fits, drawn.new, [ALPHA], side=side, tol=1e-6)
+    (near,) = grid(fits, drawn.new, [ALPHA], side=side, points=400)
+    step = 1.5 * np.ptp(drawn.y) / 399
+    for made, resolution in ((found, 3e-6 * fits.scale), (near, 1.01 * step)):
+        ends = [made.lower[0], made.upper[0]]
+        assert ends == pytest.approx([full.lower[0], full.upper[0]], abs=resolution)
+        assert not made.certified and "resolution" in made.guarantee
+
+
+# Parts of the rows -----------------------------------------------------------------------------------
+
+
+def by_hand(X, y, which, penalty):
+    """A ridge fit in standardised units, written out: columns and response by the rows themselves."""
+    mean, spread = X[which].mean(axis=0), X[which].std(axis=0)
+    mean[0], spread[0] = 0.0, 1.0
+    Z = (X[which] - mean) / spread
+    ordered, n = np.sort(y[which]), len(which)
+    centre = ordered[int(np.ceil(0.5 * n)) - 1]
+    scale = (ordered[int(np.ceil(0.75 * n)) - 1] - ordered[int(np.ceil(0.25 * n)) - 1]) / 1.349
+    gram = Z.T @ Z + n * penalty * np.eye(X.shape[1])
+    theta = np.linalg.solve(gram, Z.T @ ((y[which] - centre) / scale))
+    return lambda rows: centre + scale * ((rows - mean) / spread @ theta)
+
+
+@pytest.fixture
+def squares():
+    rng = np.random.default_rng(3)
+    X = np.column_stack([np.ones(30), rng.standard_normal((30, 2)) * [1.0, 5.0]])
+    y = X @ [1.0, 2.0, 0.3] + rng.standard_t(3, 30)
+    new = np.column_stack([np.ones(4), rng.standard_normal((4, 2))])
+    ridge, start = np.full(3, 30 * 0.1), np.zeros(3)
+    fits = ZoneFits(X, y, Squared(), ridge, np.zeros(3), 0, True, start, "auto", 1e-8, 1000)
+    return X, y, new, fits
+
+
+def test_split_is_its_definition(squares):
+    X, y, new, fits = squares
+    (made,) = split(fits, new, [ALPHA], calibration=0.4, random_state=7)
+    order = np.random.default_rng(7).permutation(30)
+    held, fitted = order[:12], order[12:]
+    predict = by_hand(X, y, fitted, 0.1)
+    half = np.sort(np.abs(y[held] - predict(X[held])))[int(np.ceil(0.8 * 13)) - 1]
+    np.testing.assert_allclose([made.lower, made.upper], [predict(new) - half, predict(new) + half])
+    assert made.certified and made.n == 12
+
+
+def test_cross_cv_plus_and_jackknife_plus_are_their_definitions(squares):
+    X, y, new, fits = squares
+    for method, folds, options in (
+        (cross, 5, {"folds": 5, "random_state": 2}),
+        (cv_plus, 5, {"folds": 5, "random_state": 2}),
+        (jackknife_plus, 30, {}),
+    ):
+        (made,) = method(fits, new, [ALPHA], **options)
+        order = np.arange(30) if folds == 30 else np.random.default_rng(2).permutation(30)
+        R, mu = np.empty(30), np.empty((4, 30))
+        for held in np.array_split(order, folds):
+            predict = by_hand(X, y, np.setdiff1d(np.arange(30), held), 0.1)
+            R[held], mu[:, held] = np.abs(y[held] - predict(X[held])), predict(new)[:, None]
+        if method is cross:
+            for i in range(4):
+                z = np.linspace(made.lower[i] - 1, made.upper[i] + 1, 2001)
+                p = (1 + np.sum(np.abs(z[:, None] - mu[i]) <= R, axis=1)) / 31
+                pieces = made.pieces.get(i, [(made.lower[i], made.upper[i])])
+                inside = np.any([(low <= z) & (z <= high) for low, high in pieces], axis=0)
+                np.testing.assert_array_equal(inside, p > ALPHA)
+        else:
+            lower = np.sort(mu - R, axis=1)[:, int(np.floor(ALPHA * 31)) - 1]
+            upper = np.sort(mu + R, axis=1)[:, int(np.ceil((1 - ALPHA) * 31)) - 1]
+            np.testing.assert_allclose([made.lower, made.upper], [lower, upper])
+        assert "1 - 2 alpha" in made.guarantee
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::stabconf.StabilityWarning")
+def test_methods_cover_as_they_promise():
+    rng = np.random.default_rng(1)
+    alpha, draws, hits = 0.2, 300, {"split": 0, "cross": 0, "cv+": 0, "jackknife+": 0, "replace_one": 0}
+    for _ in range(draws):
+        x = rng.standard_normal(25)
+        data = pd.DataFrame({"x": x, "y": x + rng.standard_t(2, 25)})
+        res = stabconf.fit("y ~ x", data.iloc[:24], loss="huber", penalty=0.2)
+        for method in hits:
+            ends = res.conf_int_conformal(data.iloc[24:], alpha=alpha, method=method).iloc[0]
+            hits[method] += ends["lower"] <= data["y"].iloc[24] <= ends["upper"]
+    for method, count in hits.items():
+        level = 1 - alpha if method in ("split", "replace_one") else 1 - 2 * alpha
+        assert count >= stats.binom.ppf(1e-4, draws, level), (method, count)
+
+
+# Any estimator ---------------------------------------------------------------------------------------
+
+ESTIMATORS = [
+    LinearRegression(),
+    GradientBoostingRegressor(n_estimators=20, random_state=0),
+    MLPRegressor(hidden_layer_sizes=(4,), max_iter=50, random_state=0, tol=1.0),
+]
+
+
+@pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda each: type(each).__name__)
+def test_any_estimator_gets_intervals_that_say_whether_they_are_certified(frame, estimator):
+    res = stabconf.fit("y ~ x + C(g)", frame, estimator=estimator, tau="norm/n")
+    assert res.predict(frame).equals(res.fittedvalues)
+    tau = res.conf_int_conformal(frame.iloc[:3], alpha=0.1, method="stable")
+    assert not tau.attrs["certified"] and "if the bounds" in tau.attrs["guarantee"]
+    X = (lambda Z: (Z - Z.mean(axis=0)) / Z.std(axis=0))(
+        np.column_stack([frame["g"] == "b", frame["g"] == "c", frame["x"]]).astype(float)
+    )
+    bounds = np.linalg.norm(X, axis=1) / 61.0
+    half = np.sort(np.abs(res.resid) + bounds)[conformal_rank(0.1, 60) - 1] + bounds[:3]
+    np.testing.assert_allclose(tau["upper"] - res.predict(frame.iloc[:3]), half)
+    for method in ("split", "cross", "cv+"):
+        ends = res.conf_int_conformal(frame.iloc[:3], alpha=0.1, method=method)
+        assert ends.attrs["certified"] and np.isfinite(ends).all(axis=None)
+    text = res.summary(alpha=0.1).as_text()
+    assert "NOT certified" in text and type(estimator).__name__[:10] in text
+    assert not hasattr(estimator, "n_features_in_"), "the user's object is left alone"
+
+
+@pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
+def test_tau_is_a_name_an_array_or_a_callable(frame):
+    network = ESTIMATORS[2]
+    plain = stabconf.fit("y ~ x", frame, estimator=network, tau="norm/n")
+    often = stabconf.fit("y ~ x", frame, estimator=network, tau="iterations*norm/n")
+    new = frame.iloc[:2]
+    first, second = (res.conf_int_conformal(new, alpha=0.1, method="stable") for res in (plain, often))
+    assert ((second["upper"] - second["lower"]) > (first["upper"] - first["lower"])).all()
+    none = stabconf.fit("y ~ x", frame, estimator=network, tau=np.zeros(61))
+    ends = none.conf_int_conformal(new, alpha=0.1, method="stable")
+    half = np.sort(np.abs(none.resid))[conformal_rank(0.1, 60) - 1]
+    np.testing.assert_allclose(ends["upper"] - none.predict(new), half)
+    called = stabconf.fit("y ~ x", frame, estimator=network, tau=lambda X, rows: np.zeros((len(rows), 61)))
+    pd.testing.assert_frame_equal(called.conf_int_conformal(new, alpha=0.1, method="stable"), ends)
+
+
+def test_bad_estimators_and_taus_are_named_with_their_fix(frame):
+    with pytest.raises(InputTypeError, match=r"without fit\(\): give an object"):
+        stabconf.fit("y ~ x", frame, estimator="forest")
+    with pytest.raises(InputTypeError, match="not a class"):
+        stabconf.fit("y ~ x", frame, estimator=LinearRegression)
+    with pytest.raises(InputError, match="penalty cannot be combined with estimator"):
+        stabconf.fit("y ~ x", frame, estimator=LinearRegression(), penalty=1.0)
+    with pytest.raises(InputError, match="tau='root' is unknown"):
+        stabconf.fit("y ~ x", frame, estimator=LinearRegression(), tau="root")
+    with pytest.raises(InputError, match="tau is for an estimator"):
+        stabconf.fit("y ~ x", frame, tau="norm/n")
+    res = stabconf.fit("y ~ x", frame, estimator=LinearRegression())
+    with pytest.raises(AssumptionError, match="give tau"):
+        res.conf_int_conformal(frame, method="stable")
+    with pytest.raises(InputError, match="is not for any estimator"):
+        res.conf_int_conformal(frame, method="exact")
+    res = stabconf.fit("y ~ x", frame, estimator=LinearRegression(), tau=np.ones(3))
+    with pytest.raises(InputError, match="tau has shape"):
+        res.conf_int_conformal(frame, method="stable")
+
+
+# Candidates, transduction, comparison, extension -----------------------------------------------------
+
+
+def test_a_conformal_set_holds_the_candidates_with_a_large_p_value():
+    rng = np.random.default_rng(4)
+    data = pd.DataFrame({"x": rng.standard_normal(80)})
+    data["y"] = np.clip(np.round(1.5 + data["x"] + 0.3 * rng.standard_normal(80)), 0, 3)
+    res = stabconf.fit("y ~ x", data, loss="huber", penalty=0.1)
+    new = pd.DataFrame({"x": [0.0, None, 3.0]}, index=["a", "b", "c"])
+    sets = res.conformal_set(new, candidates=[0, 1, 2, 3], alpha=0.1)
+    p = res.conformity(new.loc[["a", "c"]], [0, 1, 2, 3])["p"].unstack()
+    for row in ("a", "c"):
+        assert sets[row] == tuple(z for z in (0, 1, 2, 3) if p.loc[row, z] > 0.1)
+    assert sets["b"] is None and set(sets["a"]) <= {1, 2} and sets.attrs["p"].shape == (3, 4)
+    with pytest.raises(InputError, match=r"candidates=\[\] is empty"):
+        res.conformal_set(new, candidates=[])
+
+
+@pytest.mark.filterwarnings("ignore::stabconf.StabilityWarning")
+@pytest.mark.parametrize("method", ["exact", "stable", "replace_one", "split", "cv+"])
+def test_a_transductive_map_treats_all_rows_alike(method):
+    """Swapping the new row with a training row changes nothing about the joint design."""
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"x": rng.standard_exponential(30), "g": np.tile(list("ab"), 15)})
+    data["y"] = data["x"] + rng.standard_normal(30)
+    formula = "y ~ standardize(x) + bs(x, df=4) + C(g)"
+    for new in ([29], [3]):
+        training = data.drop(index=new)
+        res = stabconf.fit(formula, training, loss="huber", penalty=0.1)
+        design, rows, _ = res._design.together(data.loc[new])
+        both = np.vstack([design.X, rows])
+        order = np.argsort(np.append(training.index, new))
+        if new == [29]:
+            first = both[order]
+        else:
+            np.testing.assert_allclose(both[order], first)
+        plain = res.conf_int_conformal(data.loc[new], alpha=0.2, method=method)
+        joint = res.conf_int_conformal(data.loc[new], alpha=0.2, method=method, transductive=True)
+        assert joint.attrs["transductive"] and not plain.attrs["transductive"]
+        # The difference that it makes is of the order of one row among n.
+        assert np.abs(joint - plain).max(axis=None) < 0.3 * res._scale
+        assert np.abs(joint - plain).max(axis=None) > 0
+
+
+def test_transductive_intervals_keep_rows_with_missing_values_and_need_new_rows(frame):
+    res = stabconf.fit("y ~ x", frame, loss="huber", penalty=0.1)
+    new = pd.DataFrame({"x": [0.0, np.nan]}, index=["a", "b"])
+    ends = res.conf_int_conformal(new, transductive=True)
+    assert np.isnan(ends.loc["b"]).all() and np.isfinite(ends.loc["a"]).all()
+    with pytest.raises(InputError, match="give them as exog"):
+        res.conf_int_conformal(transductive=True)
+    with pytest.raises(InputTypeError, match="transductive='yes' is not a flag"):
+        res.conf_int_conformal(new, transductive="yes")
+
+
+def test_z_hat_is_a_number_the_prediction_or_a_callable(frame):
+    res = stabconf.fit("y ~ x", frame, loss="lad", penalty=0.5)
+    new = frame.iloc[:3].assign(x=[0.0, np.nan, 2.0])
+    options = {"alpha": 0.2, "method": "replace_one"}
+    usual = res.conf_int_conformal(new, **options)
+    pd.testing.assert_frame_equal(
+        res.conf_int_conformal(new, z_hat="prediction", **options), usual, atol=1e-6
+    )
+    number = res.conf_int_conformal(new, z_hat=1.5, **options)
+    called = res.conf_int_conformal(new, z_hat=lambda exog: np.full(len(exog), 1.5), **options)
+    pd.testing.assert_frame_equal(called, number)
+    several = res.conf_int_conformal(new, alpha=0.2, method="batch", z_hat=["prediction", 1.5])
+    assert (several["upper"].dropna() <= number["upper"].dropna()).all()
+    with pytest.raises(InputTypeError, match="z_hat='mean' is a str"):
+        res.conf_int_conformal(new, z_hat="mean", **options)
+    with pytest.raises(InputError, match="use method='batch'"):
+        res.conf_int_conformal(new, z_hat=[1.0, 2.0], **options)
+
+
+def test_compare_measures_methods_on_the_same_splits_and_resumes(frame, tmp_path):
+    path = tmp_path / "runs.csv"
+    methods = ["oracle", "exact", "split"]
+    few = stabconf.compare(
+        "y ~ x", frame, methods, penalty=[1.0, 0.1], repeats=3, resume=path, progress=False
+    )
+    more = stabconf.compare(
+        "y ~ x", frame, methods, penalty=[1.0, 0.1], repeats=5, resume=path, progress=False
+    )
+    fresh = stabconf.compare("y ~ x", frame, methods, penalty=[1.0, 0.1], repeats=5, progress=False)
+    exactly = ["method", "penalty", "coverage", "length", "length_sd", "infinite", "repeats"]
+    pd.testing.assert_frame_equal(pd.DataFrame(more)[exactly], pd.DataFrame(fresh)[exactly])
+    assert list(few["repeats"]) == [3] * 6 and list(more["repeats"]) == [5] * 6
+    assert len(fresh.plot().get_yticks()) == 6
+    with pytest.raises(InputError, match="other settings"):
+        stabconf.compare("y ~ x", frame, methods, alpha=0.3, repeats=1, resume=path)
+    with pytest.raises(InputError, match="'jacknife', which is unknown"):
+        stabconf.compare("y ~ x", frame, ["jacknife"])
+
+
+@pytest.mark.slow
+def test_oracle_root_and_exact_have_the_same_length_on_diabetes():
+    from sklearn.datasets import load_diabetes
+
+    table = load_diabetes(as_frame=True).frame
+    formula = "target ~ " + " + ".join(table.columns.drop("target"))
+    made = stabconf.compare(
+        formula, table, ["oracle", "root", "exact"], penalty=[1.0, 0.1], repeats=30, new=2, progress=False
+    )
+    lengths = made.set_index(["penalty", "method"])["length"]
+    for penalty in (1.0, 0.1):
+        of = lengths[penalty]
+        assert of.max() / of.min() < 1.02, of
+
+
+def test_a_method_and_a_loss_are_one_line_each_from_outside(frame, monkeypatch):
+    class Doubled(Loss):
+        """Twice the squared loss, under another name."""
+
+        name = "doubled"
+        piecewise_linear, symmetric, needs_prox, softness, level = False, True, False, None, 0.5
+        lipschitz, smoothness, slopes = np.inf, 2.0, (np.inf, np.inf)
+
+        def simplest(self):
+            return Squared(), 2.0
+
+        def value(self, r):
+            return np.square(r)
+
+        def derivative(self, r):
+            return 2.0 * np.asarray(r)
+
+        def inverse_derivative(self, u):
+            return 0.5 * np.asarray(u)
+
+        def min_curvature(self, low, high):
+            return np.full(np.shape(low), 2.0)
+
+        def describe(self):
+            return "doubled"
+
+    def wide(fits, rows, alphas, *, side, half=1.0):
+        centre = fits.fit(fits.reference).predict(rows)
+        return [
+            simple_intervals(centre - half, centre + half, 1, fits.n, alpha, side, "wide", certified=False)
+            for alpha in alphas
+        ]
+
+    monkeypatch.setitem(METHODS, "wide", Method(wide, ("half",)))
+    monkeypatch.setitem(LOSSES, "doubled", Doubled)
+    res = stabconf.fit("y ~ x", frame, loss="doubled", penalty=0.2)
+    ends = res.conf_int_conformal(frame, method="wide", half=2.0)
+    np.testing.assert_allclose(ends["upper"] - ends["lower"], 4.0)
+    same = stabconf.fit("y ~ x", frame, loss="squared", penalty=0.1)
+    pd.testing.assert_frame_equal(
+        res.conf_int_conformal(frame, alpha=0.1), same.conf_int_conformal(frame, alpha=0.1), atol=1e-6
+    )
+
+
+def test_a_new_row_at_its_prediction_pulls_nothing_so_replace_one_is_stable():
+    drawn = draw("plain", 7, n=30, penalty=0.4, l1_ratio=0.0)
+    start = np.zeros(drawn.X.shape[1])
+    parts = drawn.X, drawn.y, LogCosh(), drawn.ridge, drawn.lasso, 0, False, start, "auto", 1e-8, 1000
+    fits = ZoneFits(*parts)
+    for bound in ("norm", "curvature"):
+        (pinned,) = replace_one(fits, drawn.new, [ALPHA], bound=bound)
+        plain = stable(fits, drawn.new, ALPHA, bound=bound)
+        assert pinned.upper[0] == pytest.approx(plain.upper[0], abs=1e-6)
+
+
+def test_p_values_of_the_referee_agree_with_the_set_of_a_method():
+    drawn = draw("plain", 9, n=20, penalty=0.2, l1_ratio=0.0)
+    fits = zone_fits(drawn, LAD())
+    (made,) = root(fits, drawn.new, [ALPHA], tol=1e-7)
+    for z, wanted in ((made.upper[0] - 1e-4, True), (made.upper[0] + 1e-4, False)):
+        residuals = refit(drawn.X, drawn.y, drawn.new, z, LAD(), drawn.ridge, drawn.lasso)[0]
+        assert (p_value(residuals) > ALPHA) == wanted
