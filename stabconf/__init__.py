@@ -18,6 +18,7 @@ from .estimator import EstimatorResults
 from .losses import LAD, Huber, Linex, LogCosh, Power, PseudoHuber, Quantile, Squared
 from .model import fit
 from .penalties import ElasticNet, NoPenalty, Ridge
+from .residual_scores import UserScore
 from .results import Results
 from .results_base import load
 
@@ -36,6 +37,7 @@ __all__ = [
     "LogCosh",
     "Linex",
     "Power",
+    "UserScore",
     "Ridge",
     "ElasticNet",
     "NoPenalty",

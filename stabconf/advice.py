@@ -5,9 +5,10 @@ import warnings
 import numpy as np
 
 from .checks import is_number
+from .conformal import FixedScale, LearnedScale
 from .errors import InputError, InputTypeError, SampleSizeWarning, StabilityWarning
 
-__all__ = ["as_responses", "check_alpha", "check_candidates", "warn_about"]
+__all__ = ["as_responses", "as_scale", "check_alpha", "check_candidates", "warn_about"]
 
 
 def check_alpha(alpha):
@@ -65,6 +66,25 @@ def as_responses(z_hat, exog, predictions, complete):
     if not np.all(np.isfinite(values)):
         raise InputError("z_hat has values that are not finite: give finite responses")
     return values
+
+
+def as_scale(scale, design, exog, complete):
+    """The scale of the rows: fixed numbers, or columns that it is learned from."""
+    if not (isinstance(scale, str) or callable(scale)):
+        raise InputTypeError(
+            f"scale={scale!r} is a {type(scale).__name__}: give a column, a formula such as '~ x1', or a "
+            "callable"
+        )
+    trained, new = design.beside(scale, exog, complete)
+    if isinstance(scale, str) and scale.lstrip().startswith("~"):
+        return LearnedScale(trained, new)
+    for values, count in ((trained, len(design.y)), (new, int(np.count_nonzero(complete)))):
+        if values.shape != (count,):
+            raise InputError(f"scale={scale!r} has shape {values.shape}: it must have one value a row")
+        if not (np.all(np.isfinite(values)) and np.all(values > 0)):
+            bad = values[~(np.isfinite(values) & (values > 0))][0]
+            raise InputError(f"scale={scale!r} has the value {bad:g}: scales must be positive and finite")
+    return FixedScale(trained, new)
 
 
 def warn_about(made, loss, penalty, zones):

@@ -60,7 +60,7 @@ def oracle(results, exog, y, alpha=0.05):
         raise InputError(f"y has shape {values.shape}: give a response for each of the {len(rows)} rows")
     ends, k = np.full((len(rows), 2), np.nan), conformal_rank(alpha, results.nobs)
     for i in np.flatnonzero(~np.isnan(rows).any(axis=1) & np.isfinite(values)):
-        (r,) = refitted(results._fits, rows[i], values[i : i + 1])
+        ((r,), _) = refitted(results._fits, rows[i], values[i : i + 1])
         far = kth_smallest(np.abs(r[:-1]), k)
         ends[i] = values[i] - r[-1] - far, values[i] - r[-1] + far
     frame = pd.DataFrame(ends, index=index, columns=["lower", "upper"])

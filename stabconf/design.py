@@ -53,8 +53,9 @@ class Design:
         Position of the intercept column.
     """
 
-    def __init__(self, formula, frame, scope):
+    def __init__(self, formula, frame, scope, data=None):
         self.formula, self._frame, self._scope = formula, frame, scope
+        self._data = frame if data is None else data
         left, right = _evaluate(formula, frame, scope)
         kept = self.kept = right.index.to_numpy()
         self._info = right.design_info
@@ -131,6 +132,31 @@ class Design:
         _check_finite(rows, design.names, frame.index, "exog", allow_nan=True)
         return design, rows, frame.index
 
+    def beside(self, what, new, complete):
+        """A column, function or formula of the training rows and of the complete new rows (two arrays).
+
+        Columns that the model's formula does not use are known until the results are pickled.
+        """
+        frames = self._data.iloc[self.kept], (_as_frame(new, "exog") if new is not None else None)
+        frames = frames[0], (frames[0] if new is None else frames[1])[complete]
+        if callable(what):
+            return tuple(np.asarray(what(frame), dtype=float) for frame in frames)
+        if what.lstrip().startswith("~"):
+            env = patsy.EvalEnvironment([{"np": np, **self._scope}])
+            try:
+                trained = patsy.dmatrix(what, frames[0], env, NA_action="raise")
+                (made,) = patsy.build_design_matrices([trained.design_info], frames[1], NA_action="raise")
+            except Exception as error:
+                text = str(error).split("\n")[0]
+                raise FormulaError(f"scale={what!r} cannot be evaluated: {text}") from error
+            return np.asarray(trained), np.asarray(made)
+        for frame, argument in zip(frames, ("data", "exog"), strict=True):
+            if what not in frame.columns:
+                raise InputError(
+                    f"scale={what!r} is not a column of {argument}: add it, or give a callable"
+                )
+        return tuple(frame[what].to_numpy(dtype=float) for frame in frames)
+
     def _complete_rows(self, new):
         """A new frame, its columns that the formula uses, and which of its rows lack no value."""
         frame = _as_frame(new, "exog")
@@ -199,14 +225,14 @@ def build_design(formula, data, scope, missing="drop"):
         )
     if missing not in _MISSING:
         raise InputError(f"missing={missing!r} is unknown: give 'drop' or 'raise'")
-    frame = _as_frame(data, "data")
+    frame = data = _as_frame(data, "data")
     if len(frame) == 0:
         raise InputError("data has 0 rows: give a frame with training rows")
     used = _names_in_formula(formula)
     columns = [column for column in frame.columns if column in used]
     _check_duplicates(frame, columns, "data")
     frame = _plain(frame[columns])
-    design = Design(formula, frame, _used_scope(used, frame, scope))
+    design = Design(formula, frame, _used_scope(used, frame, scope), data)
     _check_rows(design, frame, missing)
     _check_finite(design.y[:, None], [design.response], design.index, "data")
     _check_finite(design.X, design.names, design.index, "data")

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from .advice import as_responses, check_alpha
+from .advice import as_responses, as_scale, check_alpha
 from .columns import column_scales
 from .errors import InputError, InputTypeError
 from .files import write_whole
@@ -124,6 +124,16 @@ class BaseResults:
             random_state : int or numpy Generator
                 Decides which rows go where (default 0).
 
+            Of "stable", "root", "grid", "split", "cross", "cv+" and "jackknife+":
+
+            score : {"absolute", "squared", "dual"} or UserScore
+                What of a residual is ranked. "squared" ranks as "absolute" does; "dual" is the size of
+                the slope of a smooth loss.
+            scale : str or callable
+                Divide residuals by a scale: a column with positive values, a callable of a frame that
+                returns them, or (for methods that fit to parts of the rows) a formula such as "~ x1" of
+                what its logarithm depends on.
+
             Of all methods:
 
             transductive : bool
@@ -159,6 +169,8 @@ class BaseResults:
         complete = ~np.isnan(rows).any(axis=1)
         if "z_hat" in options:
             options["z_hat"] = as_responses(options["z_hat"], exog, fitted._predictions(rows), complete)
+        if options.get("scale") is not None:
+            options["scale"] = as_scale(options["scale"], fitted._design, exog, complete)
         made = fitted._intervals(rows[complete], alphas, method, side, options)
         frames = [interval_frame(intervals, complete, index, fitted._design) for intervals in made]
         for frame in frames:

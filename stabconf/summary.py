@@ -60,10 +60,10 @@ def summarise_estimator(results, design, made):
     design : Design
     made : list of Intervals
     """
-    summary, model = _Summary(), results.model
+    summary, name = _Summary(), type(results.model.estimator).__name__
     left = [
         ("Dep. Variable:", design.response),
-        ("Estimator:", type(model.estimator).__name__),
+        ("Estimator:", name if len(name) <= 20 else f"{name[:17]}..."),
     ]
     right = [("No. Observations:", str(results.nobs)), ("Rows dropped:", str(len(design.dropped)))]
     summary.tables.append(_pairs("Regression by any estimator", left, right))

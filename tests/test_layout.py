@@ -34,10 +34,12 @@ ALLOWED = {
     ),
     "path": ({"scores", "solvers"}, {"numpy", "scipy"}),
     "conformal": (
-        {"checks", "columns", "errors", "path", "response", "scores", "solvers", "stability"},
+        {"checks", "columns", "errors", "path", "residual_scores", "response", "scores", "solvers"}
+        | {"stability"},
         {"numpy", "tqdm"},
     ),
-    "advice": ({"checks", "errors"}, {"numpy"}),
+    "residual_scores": ({"checks", "errors"}, {"numpy"}),
+    "advice": ({"checks", "conformal", "errors"}, {"numpy"}),
     "summary": (set(), {"numpy", "statsmodels"}),
     "frames": (set(), {"numpy", "pandas"}),
     "report": ({"files"}, set()),

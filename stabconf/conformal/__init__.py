@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import InputError, InputTypeError
+from ..errors import AssumptionError, InputError, InputTypeError
 from ..stability import default_bound, new_rows
 from .conformity import conformity, refitted
 from .cross import cross, cv_plus, jackknife_plus
@@ -17,6 +17,8 @@ from .movement import row_tau
 from .parallel import progress_bar
 from .pinned import batch, replace_one
 from .refits import grid, root
+from .scored import scored_stable
+from .scoring import FixedScale, LearnedScale, as_scoring
 from .split import split
 from .stable import stable
 from .zone_fits import ZoneFits
@@ -29,10 +31,12 @@ __all__ = [
     "cv_plus",
     "ESTIMATOR_METHODS",
     "EstimatorFits",
+    "FixedScale",
     "exact",
     "grid",
     "interpolation",
     "Intervals",
+    "LearnedScale",
     "jackknife_plus",
     "make_intervals",
     "Method",
@@ -49,11 +53,26 @@ __all__ = [
 ]
 
 _SIDES = ("two-sided", "upper", "lower")
+_SCORE = ("score", "scale")
 
 
-def _stable(fits, rows, alphas, *, bound=None, **options):
+def _stable(fits, rows, alphas, *, side, bound=None, inner=False, score=None, scale=None):
+    scoring = as_scoring(score, scale, side, fits.loss, "stable", learned=False)
+    if not scoring.plain:
+        if inner:
+            raise AssumptionError("inner=True goes with the absolute score and no scale: drop one of them")
+        return scored_stable(fits, rows, alphas, scoring, bound)
     bound = bound or default_bound(fits.loss)
-    return [stable(fits, rows, alpha, bound=bound, **options) for alpha in alphas]
+    return [stable(fits, rows, alpha, side=side, bound=bound, inner=inner) for alpha in alphas]
+
+
+def _exact(fits, rows, alphas, *, side, score=None, scale=None, **options):
+    if not as_scoring(score, scale, side, fits.loss, "exact", learned=False).plain:
+        raise AssumptionError(
+            "method='exact' ranks residuals by their size: with this score or a scale use method='stable', "
+            "'root', 'split' or 'cv+'"
+        )
+    return exact(fits, rows, alphas, side=side, **options)
 
 
 @dataclass(frozen=True)
@@ -65,17 +84,17 @@ class Method:
 
 
 METHODS = {
-    "exact": Method(exact, ("tol", "n_jobs", "progress")),
-    "stable": Method(_stable, ("bound", "inner")),
+    "exact": Method(_exact, ("tol", "n_jobs", "progress", *_SCORE)),
+    "stable": Method(_stable, ("bound", "inner", *_SCORE)),
     "replace_one": Method(replace_one, ("z_hat", "bound", "inner")),
     "batch": Method(batch, ("z_hat", "bound", "inner")),
     "interpolation": Method(interpolation, ("queries", "bound", "inner")),
-    "root": Method(root, ("tol", "progress")),
-    "grid": Method(grid, ("points", "progress")),
-    "split": Method(split, ("calibration", "random_state")),
-    "cross": Method(cross, ("folds", "random_state")),
-    "cv+": Method(cv_plus, ("folds", "random_state")),
-    "jackknife+": Method(jackknife_plus, ()),
+    "root": Method(root, ("tol", "progress", *_SCORE)),
+    "grid": Method(grid, ("points", "progress", *_SCORE)),
+    "split": Method(split, ("calibration", "random_state", *_SCORE)),
+    "cross": Method(cross, ("folds", "random_state", *_SCORE)),
+    "cv+": Method(cv_plus, ("folds", "random_state", *_SCORE)),
+    "jackknife+": Method(jackknife_plus, _SCORE),
 }
 
 
@@ -109,7 +128,9 @@ def make_intervals(fits, rows, alphas, method, side, options, methods=METHODS):
     options = {name: value for name, value in options.items() if value is not None}
     name = method
     if method == "auto":
-        name = "stable" if set(options) & set(methods["stable"].options) else "exact"
+        only = set(methods["stable"].options) - set(methods["exact"].options)
+        needed = not as_scoring(options.get("score"), options.get("scale"), side, fits.loss, "auto").plain
+        name = "stable" if needed or set(options) & only else "exact"
     if name not in methods:
         reason = "is not for any estimator" if name in METHODS else "is unknown"
         raise InputError(f"method={method!r} {reason}: give 'auto' or one of {', '.join(methods)}")

@@ -61,20 +61,21 @@ def _by_zone(fits, row, z, solver):
             part = which[first : first + size]
             residuals = solver.residuals(j, row, z[part])
             if residuals is None:
-                residuals = refitted(fits, row, z[part])
+                residuals, _ = refitted(fits, row, z[part])
             scores = solver.score(residuals)
             above = scores[:, :-1] >= scores[:, -1:] - _TIE * fits.scale
             yield j, part, (1.0 + np.sum(above, axis=1)) / (fits.n + 1)
 
 
 def refitted(fits, row, z):
-    """Residuals of augmented fits (g, N), in units of the response."""
+    """Residuals of augmented fits (g, N), in units of the response, and the scales of the fits (g,)."""
     X, out, start = np.vstack([fits.X, row]), np.empty((len(z), fits.n + 1)), None
+    scales = np.empty(len(z))
     for i in np.argsort(z):
-        problem, _, scale = fits.standardised(X, np.append(fits.y, z[i]))
+        problem, _, scales[i] = fits.standardised(X, np.append(fits.y, z[i]))
         solution = minimise(problem, start)
-        out[i], start = scale * solution.r, solution.x
-    return out
+        out[i], start = scales[i] * solution.r, solution.x
+    return out, scales
 
 
 def _bounds(fits, j, row, z, solver, bound):

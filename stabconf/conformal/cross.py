@@ -10,13 +10,14 @@ import numpy as np
 from ..errors import InputError
 from ..scores import conformal_rank, kth_smallest
 from .intervals import simple_intervals
+from .scoring import as_scoring
 
 __all__ = ["cross", "cv_plus", "jackknife_plus"]
 
 _ENTRIES = 2_000_000
 
 
-def cross(fits, rows, alphas, *, side="two-sided", folds=10, random_state=0):
+def cross(fits, rows, alphas, *, side="two-sided", folds=10, random_state=0, score=None, scale=None):
     """K-fold cross-conformal sets.
 
     Parameters
@@ -28,68 +29,74 @@ def cross(fits, rows, alphas, *, side="two-sided", folds=10, random_state=0):
     folds : int
     random_state : int or numpy Generator
         Decides the folds.
+    score : str or ResidualScore, optional
+    scale : FixedScale or LearnedScale, optional
 
     Returns
     -------
     list of Intervals
         Hulls; the pieces of sets that are not intervals are recorded.
     """
-    held = _HeldOut(fits, rows, folds, random_state)
-    return [held.intervals(alpha, side, "cross", side == "two-sided") for alpha in alphas]
+    scoring = as_scoring(score, scale, side, fits.loss, "cross")
+    held = _HeldOut(fits, rows, folds, random_state, scoring)
+    return [held.intervals(alpha, "cross", side == "two-sided") for alpha in alphas]
 
 
-def cv_plus(fits, rows, alphas, *, side="two-sided", folds=10, random_state=0):
+def cv_plus(fits, rows, alphas, *, side="two-sided", folds=10, random_state=0, score=None, scale=None):
     """CV+ intervals; see `cross`."""
-    held = _HeldOut(fits, rows, folds, random_state)
-    return [held.intervals(alpha, side, "cv+", False) for alpha in alphas]
+    scoring = as_scoring(score, scale, side, fits.loss, "cv+")
+    held = _HeldOut(fits, rows, folds, random_state, scoring)
+    return [held.intervals(alpha, "cv+", False) for alpha in alphas]
 
 
-def jackknife_plus(fits, rows, alphas, *, side="two-sided"):
+def jackknife_plus(fits, rows, alphas, *, side="two-sided", score=None, scale=None):
     """Jackknife+ intervals: CV+ with a fold a row."""
-    held = _HeldOut(fits, rows, fits.n, None)
-    return [held.intervals(alpha, side, "jackknife+", False) for alpha in alphas]
+    scoring = as_scoring(score, scale, side, fits.loss, "jackknife+")
+    held = _HeldOut(fits, rows, fits.n, None, scoring)
+    return [held.intervals(alpha, "jackknife+", False) for alpha in alphas]
 
 
 class _HeldOut:
-    """Residuals of rows from the fit without their fold, and that fit's predictions of new rows."""
+    """Scores of rows from the fit without their fold, and that fit's predictions and scales of new rows."""
 
-    def __init__(self, fits, rows, folds, random_state):
+    def __init__(self, fits, rows, folds, random_state, scoring):
         n = fits.n
         if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= n:
             raise InputError(
                 f"folds={folds!r} is not allowed: give a whole number from 2 to the {n} training rows"
             )
         order = np.arange(n) if folds == n else np.random.default_rng(random_state).permutation(n)
-        self.fold = np.empty(n, dtype=int)
-        self.r, self.predictions = np.empty(n), np.empty((len(rows), folds))
+        self.scoring, self.fold, self.scores = scoring, np.empty(n, dtype=int), np.empty(n)
+        self.predictions, self.sigma = np.empty((len(rows), folds)), np.empty((len(rows), folds))
         for j, held in enumerate(np.array_split(order, folds)):
-            predict = fits.predictor(np.setdiff1d(order, held))
-            self.fold[held], self.r[held] = j, fits.y[held] - predict(fits.X[held])
+            fitted = np.setdiff1d(order, held)
+            predict = fits.predictor(fitted)
+            r = fits.y - predict(fits.X)
+            trained, self.sigma[:, j] = scoring.scales(fitted, r[fitted], n, len(rows))
+            self.fold[held], self.scores[held] = j, scoring.values(r[held], trained[held])
             self.predictions[:, j] = predict(rows)
 
-    def intervals(self, alpha, side, method, sets):
+    def intervals(self, alpha, method, sets):
         """`Intervals` of one alpha; ``sets`` counts how many rows agree instead of ranking ends."""
-        n, (m, folds) = len(self.r), self.predictions.shape
+        n, (m, folds) = len(self.scores), self.predictions.shape
         k = conformal_rank(alpha, n)
         lower, upper, pieces = np.full(m, -np.inf), np.full(m, np.inf), {}
         size = max(1, _ENTRIES // n)
         for first in range(0, m if k <= n else 0, size):
             part = slice(first, min(first + size, m))
-            centre = self.predictions[part][:, self.fold]
-            if sets:
-                for i, mu in enumerate(centre, first):
-                    found = _agreed(mu - np.abs(self.r), mu + np.abs(self.r), n - k + 1)
-                    lower[i], upper[i] = (found[0][0], found[-1][1]) if found else (np.nan, np.nan)
-                    if len(found) > 1:
-                        pieces[i] = tuple(found)
+            centre, sigma = (values[part][:, self.fold] for values in (self.predictions, self.sigma))
+            low, high = self.scoring.interval(np.broadcast_to(self.scores, centre.shape), sigma)
+            low, high = centre + low, centre + high
+            if not sets:
+                lower[part], upper[part] = -kth_smallest(-low, k), kth_smallest(high, k)
                 continue
-            if side != "lower":
-                upper[part] = kth_smallest(centre + (np.abs(self.r) if side == "two-sided" else self.r), k)
-            if side != "upper":
-                lower[part] = -kth_smallest(
-                    (np.abs(self.r) if side == "two-sided" else -self.r) - centre, k
-                )
-        guarantee = _guarantee(alpha, n, folds)
+            for i in range(len(centre)):
+                found = _agreed(low[i], high[i], n - k + 1)
+                at = first + i
+                lower[at], upper[at] = (found[0][0], found[-1][1]) if found else (np.nan, np.nan)
+                if len(found) > 1:
+                    pieces[at] = tuple(found)
+        guarantee, side = _guarantee(alpha, n, folds), self.scoring.side
         return simple_intervals(lower, upper, k, n, alpha, side, method, pieces=pieces, guarantee=guarantee)
 
 

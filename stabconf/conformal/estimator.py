@@ -28,6 +28,8 @@ class EstimatorFits:
         As in `stabconf.fit`.
     """
 
+    loss = None  # not known
+
     def __init__(self, X, y, estimator, tau):
         self.X, self.y, self.estimator, self.tau = X, y, estimator, tau
         self.fitted = copy.deepcopy(estimator)

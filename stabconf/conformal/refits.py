@@ -4,6 +4,8 @@ Both are baselines: they know the set only to their resolution, and only if it i
 has no part between two points (grid), so they are not certified.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..checks import is_number
@@ -12,6 +14,7 @@ from ..scores import conformal_rank
 from .conformity import exact_p, refitted
 from .intervals import simple_intervals
 from .parallel import in_chunks
+from .scoring import as_scoring
 
 __all__ = ["grid", "root"]
 
@@ -20,7 +23,7 @@ _TIE = 1e-10
 _DIRECTIONS = {"two-sided": (-1, 1), "upper": (1,), "lower": (-1,)}
 
 
-def root(fits, rows, alphas, *, side="two-sided", tol=1e-6, progress=None):
+def root(fits, rows, alphas, *, side="two-sided", tol=1e-6, progress=None, score=None, scale=None):
     """Ends by bisection, with a refit of the augmented sample at every candidate (rootCP).
 
     Parameters
@@ -32,6 +35,8 @@ def root(fits, rows, alphas, *, side="two-sided", tol=1e-6, progress=None):
     tol : float
         Of the scale of the response.
     progress : bool or None
+    score : str or ResidualScore, optional
+    scale : FixedScale, optional
 
     Returns
     -------
@@ -40,10 +45,12 @@ def root(fits, rows, alphas, *, side="two-sided", tol=1e-6, progress=None):
     """
     if not (is_number(tol) and 0 < tol < 1):
         raise InputError(f"tol={tol!r} is not allowed: give a share of the response's scale such as 1e-6")
-    return _by_row(_Root(fits, side, tol), fits, rows, alphas, side, "root", tol * fits.scale, progress)
+    scoring = as_scoring(score, scale, side, fits.loss, "root", learned=False)
+    ends = _Root(fits, scoring, tol)
+    return _by_row(ends, fits, rows, alphas, side, "root", tol * fits.scale, progress)
 
 
-def grid(fits, rows, alphas, *, side="two-sided", points=200, progress=None):
+def grid(fits, rows, alphas, *, side="two-sided", points=200, progress=None, score=None, scale=None):
     """The hull of the candidates of a grid that are in the set, one step wider on each side.
 
     The grid covers the range of the training responses, half as long again. An end is infinite where
@@ -53,19 +60,26 @@ def grid(fits, rows, alphas, *, side="two-sided", points=200, progress=None):
     ----------
     points : int
         Candidates.
-    fits, rows, alphas, side, progress
+    fits, rows, alphas, side, progress, score, scale
         As in `root`.
     """
     if isinstance(points, bool) or not isinstance(points, int) or points < 3:
         raise InputError(f"points={points!r} is not allowed: give a whole number of candidates, 3 or more")
     low, high = np.min(fits.y), np.max(fits.y)
     z = np.linspace(low - 0.25 * (high - low), high + 0.25 * (high - low), points)
-    return _by_row(_Grid(fits, side, z), fits, rows, alphas, side, "grid", z[1] - z[0], progress)
+    scoring = as_scoring(score, scale, side, fits.loss, "grid", learned=False)
+    return _by_row(_Grid(fits, scoring, z), fits, rows, alphas, side, "grid", z[1] - z[0], progress)
 
 
 def _by_row(ends, fits, rows, alphas, side, method, resolution, progress):
     """`Intervals` from a function that gives the ends of one row."""
-    found = in_chunks(_Chunk(ends, alphas), rows, 1, progress, size=1)
+    sigma = ends.scoring.scales(np.arange(fits.n), None, fits.n, len(rows))[1]
+    places = np.arange(len(rows))
+
+    def chunk(which):
+        return np.array([[ends(rows[i], sigma[i], alpha) for alpha in alphas] for i in which])
+
+    found = in_chunks(chunk, places, 1, progress, size=1)
     values = np.concatenate(found).reshape(len(rows), len(alphas), 2)
     out = []
     for a, alpha in enumerate(alphas):
@@ -77,59 +91,72 @@ def _by_row(ends, fits, rows, alphas, side, method, resolution, progress):
     return out
 
 
-class _Chunk:
-    """The ends of some rows at all alphas (m, len(alphas), 2)."""
+class _Refitted:
+    """p-values by refitting, with any score."""
 
-    def __init__(self, ends, alphas):
-        self.ends, self.alphas = ends, alphas
+    def __init__(self, fits, scoring):
+        self.fits, self.scoring = fits, scoring
+        self.sigma = scoring.scales(np.arange(fits.n), None, fits.n, 0)[0]
 
-    def __call__(self, rows):
-        return np.array([[self.ends(row, alpha) for alpha in self.alphas] for row in rows])
+    def p(self, row, sigma, z):
+        """p-values at candidates (g,)."""
+        if self.scoring.plain:
+            return exact_p(self.fits, row, z, self.scoring.side)
+        out, sigma = np.empty(len(z)), np.append(self.sigma, sigma)
+        for i, (r, scale) in enumerate(zip(*refitted(self.fits, row, z), strict=True)):
+            scoring = replace(self.scoring, score=self.scoring.score.in_units(scale))
+            scores = scoring.values(r, sigma)
+            tie = _TIE * np.max(np.abs(scores))
+            out[i] = (1.0 + np.count_nonzero(scores[:-1] >= scores[-1] - tie)) / len(scores)
+        return out
 
 
-class _Root:
-    def __init__(self, fits, side, tol):
-        self.fits, self.side, self.tol = fits, side, tol * fits.scale
-        self.sign = {"two-sided": 0, "upper": 1, "lower": -1}[side]
+class _Root(_Refitted):
+    def __init__(self, fits, scoring, tol):
+        super().__init__(fits, scoring)
+        self.tol = tol * fits.scale
 
-    def _inside(self, row, z, alpha):
-        (r,) = refitted(self.fits, row, np.array([z]))
-        scores = self.sign * r if self.sign else np.abs(r)
-        above = np.count_nonzero(scores[:-1] >= scores[-1] - _TIE * self.fits.scale)
-        return (1.0 + above) / len(scores) > alpha
+    def _inside(self, row, sigma, z, alpha):
+        if self.scoring.plain:  # a baseline that refits, also where a path would tell
+            ((r,), _) = refitted(self.fits, row, np.array([z]))
+            scores = self.scoring.values(r, 1.0)
+            above = np.count_nonzero(scores[:-1] >= scores[-1] - _TIE * self.fits.scale)
+            return (1.0 + above) / len(scores) > alpha
+        return self.p(row, sigma, np.array([z]))[0] > alpha
 
-    def __call__(self, row, alpha):
+    def __call__(self, row, sigma, alpha):
         ends, fits = np.array([-np.inf, np.inf]), self.fits
         if conformal_rank(alpha, fits.n) > fits.n:
             return ends
         middle = float(fits.fit(fits.reference).predict(row[None])[0])
-        if not self._inside(row, middle, alpha):
+        if not self._inside(row, sigma, middle, alpha):
             return np.array([np.nan, np.nan])
-        for direction in _DIRECTIONS[self.side]:
+        for direction in _DIRECTIONS[self.scoring.side]:
             inside, step = middle, fits.scale
             for _ in range(_DOUBLINGS):
                 outside = inside + direction * step
-                if not self._inside(row, outside, alpha):
+                if not self._inside(row, sigma, outside, alpha):
                     break
                 inside, step = outside, 2.0 * step
             else:
                 continue
             while abs(outside - inside) > self.tol:
                 z = 0.5 * (inside + outside)
-                inside, outside = (z, outside) if self._inside(row, z, alpha) else (inside, z)
+                inside, outside = (z, outside) if self._inside(row, sigma, z, alpha) else (inside, z)
             ends[0 if direction < 0 else 1] = outside
         return ends
 
 
-class _Grid:
-    def __init__(self, fits, side, z):
-        self.fits, self.side, self.z = fits, side, z
+class _Grid(_Refitted):
+    def __init__(self, fits, scoring, z):
+        super().__init__(fits, scoring)
+        self.z = z
 
-    def __call__(self, row, alpha):
-        inside = np.flatnonzero(exact_p(self.fits, row, self.z, self.side) > alpha)
+    def __call__(self, row, sigma, alpha):
+        inside, side = np.flatnonzero(self.p(row, sigma, self.z) > alpha), self.scoring.side
         if not len(inside):
             return np.array([np.nan, np.nan])
         step, last = self.z[1] - self.z[0], len(self.z) - 1
-        lower = -np.inf if inside[0] == 0 or self.side == "upper" else self.z[inside[0]] - step
-        upper = np.inf if inside[-1] == last or self.side == "lower" else self.z[inside[-1]] + step
+        lower = -np.inf if inside[0] == 0 or side == "upper" else self.z[inside[0]] - step
+        upper = np.inf if inside[-1] == last or side == "lower" else self.z[inside[-1]] + step
         return np.array([lower, upper])

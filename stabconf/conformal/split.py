@@ -8,11 +8,12 @@ from ..checks import is_number
 from ..errors import InputError
 from ..scores import conformal_rank, kth_smallest
 from .intervals import simple_intervals
+from .scoring import as_scoring
 
 __all__ = ["split"]
 
 
-def split(fits, rows, alphas, *, side="two-sided", calibration=0.5, random_state=0):
+def split(fits, rows, alphas, *, side="two-sided", calibration=0.5, random_state=0, score=None, scale=None):
     """Split conformal intervals.
 
     Parameters
@@ -25,6 +26,8 @@ def split(fits, rows, alphas, *, side="two-sided", calibration=0.5, random_state
         Share of the training rows that calibrate.
     random_state : int or numpy Generator
         Decides which.
+    score : str or ResidualScore, optional
+    scale : FixedScale or LearnedScale, optional
 
     Returns
     -------
@@ -37,17 +40,13 @@ def split(fits, rows, alphas, *, side="two-sided", calibration=0.5, random_state
         raise InputError(f"{fits.n} rows are too few to be split: use at least 3, or another method")
     order = np.random.default_rng(random_state).permutation(fits.n)
     held, fitted = order[:count], order[count:]
+    scoring = as_scoring(score, scale, side, fits.loss, "split")
     predict = fits.predictor(fitted)
-    r, centre = fits.y[held] - predict(fits.X[held]), predict(rows)
-    return [_around(centre, r, alpha, side) for alpha in alphas]
-
-
-def _around(centre, r, alpha, side):
-    """The predictions widened by the order statistic of calibration residuals ``r``."""
-    k, open_end = conformal_rank(alpha, len(r)), np.full(len(centre), np.inf)
-    lower, upper = -open_end, open_end
-    if side != "lower":
-        upper = centre + kth_smallest(np.abs(r) if side == "two-sided" else r, k)
-    if side != "upper":
-        lower = centre - kth_smallest(np.abs(r) if side == "two-sided" else -r, k)
-    return simple_intervals(lower, upper, k, len(r), alpha, side, "split")
+    r, centre = fits.y - predict(fits.X), predict(rows)
+    trained, new = scoring.scales(fitted, r[fitted], fits.n, len(rows))
+    scores, out = scoring.values(r[held], trained[held]), []
+    for alpha in alphas:
+        k = conformal_rank(alpha, count)
+        low, high = scoring.interval(np.full(len(rows), float(kth_smallest(scores, k))), new)
+        out.append(simple_intervals(centre + low, centre + high, k, count, alpha, side, "split"))
+    return out

@@ -1,0 +1,86 @@
+"""Stable sets with any score (theory, section 6; the paper's Algorithm 2).
+
+In each zone the base fit gives bounds tau on the movement of every prediction; the score's own bounds turn
+them into upper bounds on the training scores and a lower one on the new score, whose level set is an
+interval. The bounds hold for every new response, so the loss must be Lipschitz.
+"""
+
+import numpy as np
+
+from ..errors import AssumptionError
+from ..scores import conformal_rank, kth_smallest
+from ..stability import default_bound, new_rows, reach
+from .intervals import simple_intervals
+
+__all__ = ["scored_stable"]
+
+
+def scored_stable(fits, rows, alphas, scoring, bound=None):
+    """Stable intervals for a score that is not the absolute one.
+
+    Parameters
+    ----------
+    fits : ZoneFits
+    rows : (m, p) array
+    alphas : list of float
+    scoring : Scoring
+    bound : str, optional
+
+    Returns
+    -------
+    list of Intervals
+    """
+    if np.isinf(fits.loss.lipschitz):
+        raise AssumptionError(
+            f"the stable method with a score or scale needs one tau for all responses, which loss "
+            f"{fits.loss.describe()} does not have (it is not Lipschitz): use 'huber', or method='split'"
+        )
+    bound = bound or default_bound(fits.loss)
+    trained, new = scoring.scales(np.arange(fits.n), None, fits.n, len(rows))
+    ranks = [conformal_rank(alpha, fits.n) for alpha in alphas]
+    ends = np.empty((len(rows), len(ranks), 2))
+    for i, row in enumerate(rows):
+        ends[i] = _row(fits, row[None], ranks, scoring, bound, trained, new[i])
+    out = []
+    for a, alpha in enumerate(alphas):
+        lower, upper = ends[:, a].T.copy()
+        made = simple_intervals(lower, upper, ranks[a], fits.n, alpha, scoring.side, "stable", bound=bound)
+        out.append(made)
+    return out
+
+
+def _row(fits, row, ranks, scoring, bound, trained, sigma):
+    """Ends of one row's hull for each rank (len(ranks), 2)."""
+    hull = np.full((len(ranks), 2), np.nan)
+    for j, zone in enumerate(fits.zones):
+        ends = np.tile([zone.lower, zone.upper], (len(ranks), 1))
+        if not zone.keep:
+            ends = _zone_ends(fits, j, row, ranks, scoring, bound, trained, sigma)
+            ends = np.column_stack([np.maximum(ends[:, 0], zone.lower), np.minimum(ends[:, 1], zone.upper)])
+            ends[ends[:, 0] > ends[:, 1]] = np.nan
+        hull = np.column_stack([np.fmin(hull[:, 0], ends[:, 0]), np.fmax(hull[:, 1], ends[:, 1])])
+    return hull
+
+
+def _zone_ends(fits, j, row, ranks, scoring, bound, trained, sigma):
+    """Ends in one zone, as if it were the whole line."""
+    base, scale = fits.fit(j), fits.zones[j].scale
+    score = scoring.score.in_units(scale)
+    moves = reach(base, new_rows(base, row, bound), bound)
+    slope = np.array([max(base.steepest(-1), base.steepest(1))])
+    tau, own = scale * moves.tau(slope)[0] / trained, scale * float(moves.shift(slope)[0])
+    r, middle = scale * base.solution.r / trained, float(base.predict(row)[0])
+    if scoring.side == "two-sided":
+        upper = score.upper(r, tau)
+    else:
+        upper = (r if scoring.side == "upper" else -r) + tau
+    out = []
+    for k in ranks:
+        level = float(kth_smallest(upper, k))
+        if scoring.side != "two-sided":
+            ends = (-np.inf, level * sigma) if scoring.side == "upper" else (-level * sigma, np.inf)
+        else:
+            ends = tuple(float(end) * sigma for end in score.interval(np.array(level)))
+        # The new score is at most its level while its residual, which may move by tau, is in the interval.
+        out.append((middle + ends[0] - own, middle + ends[1] + own))
+    return np.array(out)
