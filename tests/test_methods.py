@@ -94,6 +94,28 @@ def test_replace_one_is_its_definition_with_the_published_constant(loss):
     assert [made.lower[0], made.upper[0]] == pytest.approx([middle - half, middle + half], abs=1e-5)
 
 
+def test_the_published_constants_of_smooth_and_of_strongly_convex_losses():
+    """2 sqrt(2 nu C) a_i a_N / (1 - nu a_N^2) with a penalty, 2 rho / mu without, C on the range of y."""
+    drawn = draw("plain", 6, n=40, penalty=4.0, l1_ratio=0.0)
+    start, new = np.zeros(drawn.X.shape[1]), np.array([[1.0, 0.1, 0.0, 0.2]])
+    k, bound = conformal_rank(ALPHA, 40), np.sqrt(2.0 * 0.5 * np.ptp(drawn.y) ** 2)
+    for ridge in (drawn.ridge, np.zeros(4)):
+        parts = drawn.X, drawn.y, Squared(), ridge, np.zeros(4), 0, False, start, "auto", 1e-8, 1000
+        fits = ZoneFits(*parts)
+        made = stable(fits, new, ALPHA, bound="paper")
+        solution = fits.fit(0).solution
+        tau = np.full(41, 2.0 * bound)
+        if ridge.any():
+            norms = np.linalg.norm(np.vstack([drawn.X, new]), axis=1) / np.sqrt(ridge[0])
+            tau = 2.0 * bound * norms * norms[-1] / (1.0 - norms[-1] ** 2)
+        half = np.sort(np.abs(solution.r) + tau[:-1])[k - 1] + tau[-1]
+        end = float(new[0] @ solution.x) + half
+        wanted = end if end <= np.max(drawn.y) else np.inf
+        assert made.upper[0] == pytest.approx(wanted, abs=1e-6)
+        (full,) = exact(fits, new, [ALPHA])
+        assert made.lower[0] <= full.lower[0] and full.upper[0] <= made.upper[0]
+
+
 def test_a_batch_of_one_is_replace_one_and_more_points_never_widen_it():
     drawn = draw("heavy", 1, n=40, penalty=0.3, l1_ratio=0.0)
     rows = np.vstack([drawn.new, drawn.X[:4]])
@@ -156,8 +178,15 @@ def test_a_method_refuses_what_it_cannot_certify_and_names_the_assumption(frame)
     smooth = stabconf.fit("y ~ x", frame, loss="squared", penalty=0.1)
     with pytest.raises(AssumptionError, match="not Lipschitz"):
         smooth.conf_int_conformal(frame, method="interpolation")
-    with pytest.raises(AssumptionError, match="assumes a Lipschitz loss"):
-        smooth.conf_int_conformal(frame, method="replace_one", bound="paper")
+    weak = stabconf.fit("y ~ x", frame, loss="squared", penalty=0.01)
+    with pytest.raises(AssumptionError, match="assumes nu < lambda"):
+        weak.conf_int_conformal(frame, method="replace_one", bound="paper")
+    steep = stabconf.fit("y ~ x", frame, loss="power", penalty=0.1)
+    with pytest.raises(AssumptionError, match="assumes a Lipschitz loss or a smooth one"):
+        steep.conf_int_conformal(frame, method="stable", bound="paper")
+    rough = stabconf.fit("y ~ x", frame, loss="huber", penalty=0)
+    with pytest.raises(AssumptionError, match="assumes a strongly convex loss"):
+        rough.conf_int_conformal(frame, method="stable", bound="paper")
 
 
 # Root, grid ------------------------------------------------------------------------------------------

@@ -229,7 +229,7 @@ def test_costly_stability_is_said_with_its_remedy(frame):
 
 
 def test_a_bound_that_does_not_apply_is_refused_by_its_assumption(frame):
-    res = stabconf.fit("y ~ x1", frame, loss="squared")
+    res = stabconf.fit("y ~ x1", frame, loss="power")
     with pytest.raises(AssumptionError, match="assumes a Lipschitz loss"):
         res.conf_int_conformal(frame, bound="paper")
 

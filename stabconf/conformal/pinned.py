@@ -26,6 +26,7 @@ class PinnedFits:
     def __init__(self, fits, row, z_hat):
         self._fits, self._row, self._z_hat, self._made = fits, row, z_hat, {}
         self.zones, self.loss, self.n, self.reference = fits.zones, fits.loss, fits.n, fits.reference
+        self.y = fits.y
 
     def fit(self, j):
         """The `BaseFit` of zone ``j``."""

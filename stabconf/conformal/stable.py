@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..scores import conformal_rank, kth_smallest
-from ..stability import Score, new_rows, reach
+from ..stability import Score, needs_range, new_rows, reach
 from .intervals import Intervals, guarantee
 
 __all__ = ["far_ends", "inner_hull", "outer_residuals", "stable"]
@@ -58,6 +58,8 @@ def stable(fits, rows, alpha, *, side="two-sided", bound, inner=False):
             surcharge, tau = surcharge + extra, np.maximum(tau, moved)
         if inner:
             inner_ends = inner_hull(fits, rows, k, side, bound, (lower, upper))
+        if bound == "paper" and needs_range(fits.loss):
+            lower, upper, inner_ends = _within_range(fits, rows, lower, upper, inner_ends)
     return Intervals(
         lower=lower,
         upper=upper,
@@ -74,6 +76,22 @@ def stable(fits, rows, alpha, *, side="two-sided", bound, inner=False):
         certified=True,
         guarantee=guarantee(alpha),
     )
+
+
+def _within_range(fits, rows, lower, upper, inner):
+    """Outer ends beyond the range of the training responses, where the paper's constant says nothing, are
+    opened, inner ones cut."""
+    low, high = np.min(fits.y), np.max(fits.y)
+    known = np.ones(len(rows), dtype=bool)
+    for j, zone in enumerate(fits.zones):
+        if not zone.keep:
+            prediction = fits.fit(j).predict(rows)
+            known &= (prediction >= low) & (prediction <= high)
+    lower = np.where(known & (lower >= low), lower, -np.inf)
+    upper = np.where(known & (upper <= high), upper, np.inf)
+    if inner[0] is not None:
+        inner = tuple(np.where(known, np.clip(end, low, high), np.nan) for end in inner)
+    return lower, upper, inner
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,20 @@ import numpy as np
 from ..errors import AssumptionError, InputError
 from .base_fit import BaseFit, Metric
 from .new_rows import NewRows
-from .reach import BallReach, CurvatureReach, NormReach, PaperReach, Score
+from .paper import needs_range, paper_reach, paper_rows
+from .reach import BallReach, CurvatureReach, NormReach, Score
 
-__all__ = ["BOUNDS", "BaseFit", "Metric", "NewRows", "Score", "default_bound", "new_rows", "reach"]
+__all__ = [
+    "BOUNDS",
+    "BaseFit",
+    "Metric",
+    "NewRows",
+    "Score",
+    "default_bound",
+    "needs_range",
+    "new_rows",
+    "reach",
+]
 
 _MANY = 10_000  # rows from which on norms are rounded up for every bound that depends on them alone
 
@@ -23,7 +34,7 @@ BOUNDS = {
     "curvature": CurvatureReach,
     "norm": NormReach,
     "ball": BallReach,
-    "paper": PaperReach,
+    "paper": paper_reach,
 }
 
 
@@ -48,6 +59,8 @@ def new_rows(base, rows, bound):
             f"bound='curvature' needs a loss with curvature; {loss.describe()} has none: use "
             "bound='norm' or 'ball'"
         )
+    if bound == "paper":
+        return paper_rows(base, rows, many)
     if not np.all(base.problem.ridge > 0):
         raise AssumptionError(
             f"the stable method with bound={bound!r} and loss {loss.describe()} gets its strong "

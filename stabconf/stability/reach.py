@@ -6,10 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
-from ..errors import AssumptionError
 from ..scores import kth_of_lines, kth_smallest, window_lines
 
-__all__ = ["BallReach", "CurvatureReach", "NormReach", "PaperReach", "Score"]
+__all__ = ["BallReach", "CurvatureReach", "NormReach", "Score"]
 
 _FINE, _COARSE, _FEW = 1.5, 4.0, 5000  # growth of curvature regions up to so many rows, and above
 _WORN = 64.0  # curvature regions grow until norms are this many times those at the fit
@@ -119,7 +118,7 @@ class NormReach:
         Returns the lines and a function from t to the moves that go with them. Any k rows bound the
         order statistic from above: those with the smallest norms give the line that rises least.
         """
-        metric = self.base.metric(self.widest)
+        metric = self._metric
         flat = np.argpartition(metric.rows, k - 1)[:k]
         lines = [
             (float(np.max(score.values[flat])), float(np.max(metric.rows[flat]))),
@@ -127,21 +126,10 @@ class NormReach:
         ]
         return lines, lambda t: _move(t, self._widest_norms, metric.start)
 
-
-class PaperReach(NormReach):
-    """The paper's replace-one constant, with the norm of the new row: tau_i = 2 rho a_i a_N."""
-
-    def __init__(self, base, new):
-        super().__init__(base, new)
-        if math.isinf(base.problem.loss.lipschitz):
-            raise AssumptionError(
-                f"bound='paper' assumes a Lipschitz loss; {base.problem.loss.describe()} is not: use "
-                "bound='curvature' or 'norm', or a Lipschitz loss such as 'huber'"
-            )
-
-    def _make_groups(self, t):
-        constant = 2.0 * max(self.base.ratios) * self.base.problem.loss.lipschitz
-        return super()._make_groups(np.full(self.count, constant))
+    @property
+    def _metric(self):
+        """The metric that is valid for every move."""
+        return self.base.metric(self.widest)
 
 
 class CurvatureReach(NormReach):
