@@ -83,31 +83,22 @@ def fit(
     Name: params, dtype: float64
     """
     options = dict(locals())
-    return fit_in_scope(caller_scope(1), **options)
+    return _fit(caller_scope(1), **options)
 
 
-def fit_in_scope(
-    scope,
-    formula,
-    data,
-    *,
-    loss="lad",
-    penalty=0.1,
-    l1_ratio=0.0,
-    standardize=True,
-    missing="drop",
-    solver="auto",
-    tol=1e-8,
-    max_iter=1000,
-    estimator=None,
-    tau=None,
-):
+def fit_in_scope(scope, formula, data, **options):
     """`fit` with the names that the formula sees besides the columns."""
+    return _fit(scope, formula, data, **{**fit.__kwdefaults__, **options})
+
+
+def _fit(scope, formula, data, *, loss, penalty, l1_ratio, standardize, missing, estimator, tau, **solving):
+    """`fit`, all of whose options are given; ``solving`` are the solver's."""
     if estimator is not None or tau is not None:
-        given = {"loss": (loss, "lad"), "penalty": (penalty, 0.1), "l1_ratio": (l1_ratio, 0.0)}
+        given = {"loss": loss, "penalty": penalty, "l1_ratio": l1_ratio}
         check_estimator(
-            estimator, tau, [name for name, (value, usual) in given.items() if value is not usual]
+            estimator, tau, [name for name, value in given.items() if value != fit.__kwdefaults__[name]]
         )
+    solver, tol, max_iter = (solving[name] for name in ("solver", "tol", "max_iter"))
     loss, penalty = as_loss(loss), as_penalty(penalty, l1_ratio)
     _check_options(standardize, solver, tol, max_iter)
     design = build_design(formula, data, scope, missing)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stabconf.conformal import ZoneFits
 from stabconf.losses import LAD, Huber, Linex, LogCosh, Power, PseudoHuber, Quantile, Squared
 from stabconf.response import location_scale
 
@@ -45,6 +46,12 @@ class Drawn:
     def standardised(self, level=0.5):
         centre, scale = location_scale(self.y, level)
         return (self.y - centre) / scale
+
+
+def zone_fits(drawn, loss, standardize=True):
+    start = np.zeros(drawn.X.shape[1])
+    parts = drawn.X, drawn.y, loss, drawn.ridge, drawn.lasso, 0, standardize, start
+    return ZoneFits(*parts, "auto", 1e-8, 1000)
 
 
 def draw(kind, seed, n=40, p=4, penalty=None, l1_ratio=None):

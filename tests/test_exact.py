@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from problems import KINDS, LOSS_INSTANCES, draw
+from problems import KINDS, LOSS_INSTANCES, draw, zone_fits
 from referee import p_value, refit
 from scipy import stats
 
@@ -27,22 +27,6 @@ CLIPPED = [loss for loss in LOSS_INSTANCES if loss.softness is not None]
 # cones (log-cosh) fail on heavy tails. Sets of Power(2) have no finite end where the stable bound has
 # none, and those of linex have none above.
 BENT = [PseudoHuber(1.0), Power(1.5)]
-
-
-def zone_fits(drawn, loss, standardize=True):
-    return ZoneFits(
-        drawn.X,
-        drawn.y,
-        loss,
-        drawn.ridge,
-        drawn.lasso,
-        0,
-        standardize,
-        np.zeros(drawn.X.shape[1]),
-        "auto",
-        1e-8,
-        1000,
-    )
 
 
 def score_of(side):

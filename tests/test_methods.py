@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from problems import KINDS, draw
+from problems import KINDS, draw, zone_fits
 from referee import p_value, refit
 from scipy import stats
 from sklearn.ensemble import GradientBoostingRegressor
@@ -40,12 +40,6 @@ def name_of(loss):
     return loss.describe()
 
 
-def zone_fits(drawn, loss):
-    start = np.zeros(drawn.X.shape[1])
-    parts = drawn.X, drawn.y, loss, drawn.ridge, drawn.lasso, 0, True, start, "auto", 1e-8, 1000
-    return ZoneFits(*parts)
-
-
 @pytest.fixture
 def frame():
     rng = np.random.default_rng(8)
@@ -78,10 +72,9 @@ def test_replace_one_and_batch_hold_the_exact_set_and_their_inner_ones_lie_in_it
 def test_replace_one_is_its_definition_with_the_published_constant(loss):
     """mu +- (k-th smallest of |r_i| + tau_i, plus tau_N), tau_i = 2 rho |x_i| |x_N| / (n penalty)."""
     drawn = draw("plain", 6, n=25, penalty=0.7, l1_ratio=0.0)
-    start = np.zeros(drawn.X.shape[1])
-    parts = drawn.X, drawn.y, loss, drawn.ridge, drawn.lasso, 0, False, start, "auto", 1e-8, 1000
+    fits = zone_fits(drawn, loss, standardize=False)
     z_hat = float(np.median(drawn.y))
-    (made,) = replace_one(ZoneFits(*parts), drawn.new, [ALPHA], z_hat=np.array([z_hat]), bound="paper")
+    (made,) = replace_one(fits, drawn.new, [ALPHA], z_hat=np.array([z_hat]), bound="paper")
     residuals = refit(
         drawn.X, drawn.y, drawn.new, z_hat, loss, drawn.ridge, drawn.lasso, standardize=False
     )[0]
@@ -146,10 +139,10 @@ def test_interpolation_holds_the_exact_set(loss, kind):
 def test_interpolation_is_its_definition_on_a_grid():
     """Outer: |z - mu(z)| - 3 tau_N <= k-th smallest of |y_i - mu_i(z)| + 3 tau_i, mu interpolated."""
     drawn = draw("plain", 4, n=20, penalty=1.0, l1_ratio=0.0)
-    loss, start = Huber(), np.zeros(drawn.X.shape[1])
-    parts = drawn.X, drawn.y, loss, drawn.ridge, drawn.lasso, 0, False, start, "auto", 1e-8, 1000
+    loss = Huber()
+    fits = zone_fits(drawn, loss, standardize=False)
     queries = np.quantile(drawn.y, [0.1, 0.5, 0.9])
-    (made,) = interpolation(ZoneFits(*parts), drawn.new, [ALPHA], queries=queries, bound="norm")
+    (made,) = interpolation(fits, drawn.new, [ALPHA], queries=queries, bound="norm")
     X = np.vstack([drawn.X, drawn.new])
     fitted = []
     for z in queries:
@@ -511,9 +504,7 @@ def test_a_method_and_a_loss_are_one_line_each_from_outside(frame, monkeypatch):
 
 def test_a_new_row_at_its_prediction_pulls_nothing_so_replace_one_is_stable():
     drawn = draw("plain", 7, n=30, penalty=0.4, l1_ratio=0.0)
-    start = np.zeros(drawn.X.shape[1])
-    parts = drawn.X, drawn.y, LogCosh(), drawn.ridge, drawn.lasso, 0, False, start, "auto", 1e-8, 1000
-    fits = ZoneFits(*parts)
+    fits = zone_fits(drawn, LogCosh(), standardize=False)
     for bound in ("norm", "curvature"):
         (pinned,) = replace_one(fits, drawn.new, [ALPHA], bound=bound)
         plain = stable(fits, drawn.new, ALPHA, bound=bound)

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from problems import draw
+from problems import draw, zone_fits
 from referee import refit
 
 import stabconf
@@ -21,12 +21,6 @@ ALPHA = 0.2
 def tilted_size(r):
     """Twice as bad below as above."""
     return np.where(r < 0, -2.0 * r, r)
-
-
-def zone_fits(drawn, loss):
-    start = np.zeros(drawn.X.shape[1])
-    parts = drawn.X, drawn.y, loss, drawn.ridge, drawn.lasso, 0, True, start, "auto", 1e-8, 1000
-    return ZoneFits(*parts)
 
 
 @pytest.fixture
@@ -76,9 +70,8 @@ def test_stable_sets_of_any_score_hold_the_refitted_one(loss, kind):
 def test_the_closed_form_of_a_scaled_stable_set():
     """Single zone: mu +- (sigma_N (k-th smallest of (|r_i| + tau_i) / sigma_i) + tau_N)."""
     drawn = draw("plain", 5, n=25, penalty=0.8, l1_ratio=0.0)
-    loss, start = Huber(), np.zeros(drawn.X.shape[1])
-    parts = drawn.X, drawn.y, loss, drawn.ridge, drawn.lasso, 0, False, start, "auto", 1e-8, 1000
-    fits = ZoneFits(*parts)
+    loss = Huber()
+    fits = zone_fits(drawn, loss, standardize=False)
     sigma = FixedScale(np.linspace(0.5, 2.0, 25), np.array([1.7]))
     scoring = as_scoring(None, sigma, "two-sided", loss, "stable", learned=False)
     (made,) = scored_stable(fits, drawn.new, [ALPHA], scoring, bound="norm")
