@@ -410,6 +410,6 @@ def standardizer(X, names, intercept, standardize=True):
             f"{_listed(columns, 'column')} of the design {'is' if len(columns) == 1 else 'are'} "
             "constant in training, so the coefficient is 0: drop the term if that is not meant",
             DataWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
     return made

@@ -2,6 +2,9 @@
 
 import math
 from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
 
 from ..columns import column_scales
 from ..path import ClippedFit
@@ -53,6 +56,11 @@ class ZoneFits:
     def scale(self):
         """A typical scale of the response."""
         return self.zones[self.reference].scale
+
+    @cached_property
+    def longest_row(self):
+        """Largest length of a design row."""
+        return float(np.max(np.linalg.norm(self.X, axis=1)))
 
     @property
     def reference(self):

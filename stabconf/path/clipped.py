@@ -133,6 +133,15 @@ class ClippedFit:
         gram.flat[:: len(gram) + 1] += 1e-12 * np.trace(gram)
         return np.linalg.cholesky(gram)
 
+    def penalty_norms(self, rows):
+        """Norms of rows in the inverse of P."""
+        return np.sqrt(np.square(rows) @ (1.0 / self.ridge))
+
+    @cached_property
+    def largest_penalty_norm(self):
+        """The largest of the data rows'."""
+        return float(np.max(self.penalty_norms(self.X[: self.count])))
+
     def norms(self, rows):
         """Dual norms of rows (m, p): ``|x' d| <= norms(x) * length(d)``."""
         moved = np.linalg.solve(self._root, np.asarray(rows).T)

@@ -137,8 +137,7 @@ class ClippedPieces(Pieces):
 
     def _looseness(self, fit, rows):
         """How far an end can move per unit of a fit's radius, in the P norm."""
-        norms = [np.sqrt(np.square(x) @ (1.0 / fit.ridge)) for x in (fit.X[: fit.count], rows)]
-        return np.max(norms[0]) + norms[1]
+        return fit.largest_penalty_norm + fit.penalty_norms(rows)
 
     def _closed(self, fit, rows, ranks, direction, j):
         """Squared loss and ridge: residuals are linear in the new one, r_i - r b_i."""
@@ -289,7 +288,7 @@ class ClippedPieces(Pieces):
         zones = [self.fits.zones[j] for j in over]
         scale = max((abs(s - zone.scale) for other in zones for s in other.scales), default=0.0)
         shift = max((abs(c - zone.centre) for other in zones for c in other.centres), default=0.0)
-        lengths = np.max(np.linalg.norm(self.fits.X, axis=1)) + np.linalg.norm(rows, axis=1)
+        lengths = self.fits.longest_row + np.linalg.norm(rows, axis=1)
         return lengths * (scale * np.linalg.norm(outer.theta, axis=1) + shift)
 
     def _force(self, shift):
