@@ -8,7 +8,7 @@ from .checks import is_number
 from .conformal import FixedScale, LearnedScale
 from .errors import InputError, InputTypeError, SampleSizeWarning, StabilityWarning
 
-__all__ = ["as_responses", "as_scale", "check_alpha", "check_candidates", "warn_about"]
+__all__ = ["as_responses", "as_scale", "check_alpha", "check_candidates", "check_one_alpha", "warn_about"]
 
 
 def check_alpha(alpha):
@@ -23,6 +23,14 @@ def check_alpha(alpha):
         if not 0 < value < 1:
             raise InputError(f"alpha={value!r} is not allowed: give a miscoverage between 0 and 1")
     return [float(value) for value in values], single
+
+
+def check_one_alpha(alpha):
+    """An alpha where only one will do."""
+    values, single = check_alpha(alpha)
+    if not single:
+        raise InputTypeError(f"alpha={alpha!r}: one number is needed here, such as 0.05")
+    return values[0]
 
 
 def check_candidates(z, name="z"):
@@ -46,7 +54,8 @@ def as_responses(z_hat, exog, predictions, complete):
     if isinstance(z_hat, (list, tuple)):
         if not z_hat:
             raise InputError("z_hat=[] is empty: give a response, 'prediction' or a callable, or several")
-        return np.column_stack([as_responses(each, exog, predictions, complete) for each in z_hat])
+        each = [as_responses(one, exog, predictions, complete) for one in z_hat]
+        return each[0] if len(each) == 1 else np.column_stack(each)
     if isinstance(z_hat, str) and z_hat == "prediction":
         return predictions[complete]
     if callable(z_hat):
@@ -69,7 +78,7 @@ def as_responses(z_hat, exog, predictions, complete):
 
 
 def as_scale(scale, design, exog, complete):
-    """The scale of the rows: fixed numbers, or columns that it is learned from."""
+    """The scale of the rows, fixed numbers or columns that it is learned from, and which rows have one."""
     if not (isinstance(scale, str) or callable(scale)):
         raise InputTypeError(
             f"scale={scale!r} is a {type(scale).__name__}: give a column, a formula such as '~ x1', or a "
@@ -77,14 +86,18 @@ def as_scale(scale, design, exog, complete):
         )
     trained, new = design.beside(scale, exog, complete)
     if isinstance(scale, str) and scale.lstrip().startswith("~"):
-        return LearnedScale(trained, new)
+        return LearnedScale(trained, new), complete
+    if new.shape == (int(np.count_nonzero(complete)),):
+        known = ~np.isnan(new)
+        complete = complete.copy()
+        complete[complete], new = known, new[known]
     for values, count in ((trained, len(design.y)), (new, int(np.count_nonzero(complete)))):
         if values.shape != (count,):
             raise InputError(f"scale={scale!r} has shape {values.shape}: it must have one value a row")
         if not (np.all(np.isfinite(values)) and np.all(values > 0)):
             bad = values[~(np.isfinite(values) & (values > 0))][0]
             raise InputError(f"scale={scale!r} has the value {bad:g}: scales must be positive and finite")
-    return FixedScale(trained, new)
+    return FixedScale(trained, new), complete
 
 
 def warn_about(made, loss, penalty, zones):
@@ -98,9 +111,10 @@ def warn_about(made, loss, penalty, zones):
     share = max(intervals.stability_share for intervals in made)
     if short:
         needed = int(np.ceil(1.0 / min(short) - 1e-9)) - 1
+        what = "calibration rows" if made[0].method == "split" else "rows"
         _warn(
-            f"{n} rows are too few for alpha={min(short):g}, so the intervals are infinite: use at least "
-            f"{needed} rows, or alpha of at least {1.0 / (n + 1):.3g}",
+            f"{n} {what} are too few for alpha={min(short):g}, so the intervals are infinite: use at least "
+            f"{needed} {what}, or alpha of at least {1.0 / (n + 1):.3g}",
             SampleSizeWarning,
         )
     if short or loss is None:

@@ -5,24 +5,27 @@ The oracle sees the response that it should predict: it is a yardstick, never an
 
 import time
 import warnings
+import zlib
 from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from .advice import check_alpha
+from .advice import check_one_alpha
+from .checks import is_count
 from .conformal import METHODS, progress_bar, refitted
 from .design import build_design, caller_scope
-from .errors import InputError, StabconfWarning
+from .errors import InputError, InputTypeError, StabconfWarning
 from .files import write_whole
 from .model import fit_in_scope
+from .results import Results
 from .scores import conformal_rank, kth_smallest
 
 __all__ = ["Comparison", "compare", "oracle"]
 
 _KEYS = ["method", "penalty", "repeat"]
-_SETTINGS = ["formula", "loss", "l1_ratio", "alpha", "new", "random_state"]
+_SETTINGS = ["formula", "loss", "l1_ratio", "alpha", "new", "random_state", "options", "data"]
 _MEASURES = ["coverage", "length", "infinite", "time"]
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")  # safe for the colour-blind
 
@@ -53,7 +56,11 @@ def oracle(results, exog, y, alpha=0.05):
        lower  upper
     0  188.0  502.0
     """
-    (alpha,), _ = check_alpha([alpha] if np.isscalar(alpha) else alpha)
+    alpha = check_one_alpha(alpha)
+    if not isinstance(results, Results):
+        raise InputTypeError(
+            f"results is a {type(results).__name__}: give the results of a loss and a penalty"
+        )
     rows, index = results._new_rows(exog)
     values = np.asarray(y, dtype=float)
     if values.shape != (len(rows),):
@@ -180,9 +187,9 @@ def compare(
         if method not in METHODS and method not in ("auto", "oracle"):
             known = ", ".join(["auto", "oracle", *METHODS])
             raise InputError(f"methods has {method!r}, which is unknown: give some of {known}")
-    (alpha,), _ = check_alpha([alpha] if np.isscalar(alpha) else alpha)
+    alpha = check_one_alpha(alpha)
     for name, value in (("repeats", repeats), ("new", new)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        if not is_count(value):
             raise InputError(f"{name}={value!r} is not allowed: give a whole number, 1 or larger")
     penalties = [penalty] if np.isscalar(penalty) else list(penalty)
     scope = caller_scope(1)
@@ -191,7 +198,12 @@ def compare(
         raise InputError(f"new={new} leaves fewer than 2 of the {len(whole.y)} complete rows for training")
     model = {"loss": loss, "l1_ratio": l1_ratio}
     name = loss if isinstance(loss, str) else loss.describe()
-    settings = dict(zip(_SETTINGS, [formula, name, l1_ratio, alpha, new, random_state], strict=True))
+    options = options or {}
+    for method in set(options) - set(methods):
+        raise InputError(f"options has {method!r}, which is not among the methods: {', '.join(methods)}")
+    fingerprint = zlib.crc32(np.ascontiguousarray(np.column_stack([whole.X, whole.y])).tobytes())
+    values = [formula, name, l1_ratio, alpha, new, random_state, repr(sorted(options.items())), fingerprint]
+    settings = dict(zip(_SETTINGS, values, strict=True))
     runs = _known_runs(resume, settings)
     done = set(runs[_KEYS].itertuples(index=False, name=None))
     frame = pd.DataFrame(data).iloc[whole.kept]
@@ -200,7 +212,7 @@ def compare(
             wanted = [(m, v) for v in penalties for m in methods if (m, v, repeat) not in done]
             if wanted:
                 split = _split(frame, whole.y, new, random_state, repeat)
-                found = _one_split(split, wanted, settings, model, options or {}, scope)
+                found = _one_split(split, wanted, settings, model, options, scope)
                 lines = [{**line, "repeat": repeat, **settings} for line in found]
                 lines = pd.DataFrame(lines)
                 runs = pd.concat([runs, lines], ignore_index=True) if len(runs) else lines

@@ -8,7 +8,6 @@ and names after pickling (patsy's own objects refuse to be pickled).
 import ast
 import types
 import warnings
-from collections.abc import Mapping
 from copy import copy
 from importlib import import_module
 
@@ -18,6 +17,7 @@ import patsy
 
 from .columns import column_scales
 from .errors import DataWarning, FormulaError, InputError, InputTypeError
+from .user_frames import as_frame, check_duplicates, check_finite, listed, numbers, plain
 
 __all__ = ["Design", "build_design", "caller_scope", "standardizer"]
 
@@ -101,7 +101,7 @@ class Design:
         except Exception as error:
             raise self._new_row_error(error) from error
         rows[made.index.to_numpy()] = made.to_numpy(dtype=float)
-        _check_finite(rows, self.names, frame.index, "exog", allow_nan=True)
+        check_finite(rows, self.names, frame.index, "exog", allow_nan=True)
         return rows, frame.index
 
     def together(self, new):
@@ -115,21 +115,28 @@ class Design:
         """
         frame, values, complete = self._complete_rows(new)
         trained = self._frame.reset_index(drop=True)[self.predictors].iloc[self.kept]
-        both = pd.concat([trained, values.loc[complete, self.predictors]], ignore_index=True)
+        both = pd.concat([trained.astype(object), values.loc[complete, self.predictors]], ignore_index=True)
+        both = both.infer_objects()
+        for name in self.predictors:
+            if isinstance(trained[name].dtype, pd.CategoricalDtype):  # the order of levels is the user's
+                levels = list(trained[name].cat.categories)
+                levels += [level for level in pd.unique(both[name]) if level not in levels]
+                both[name] = pd.Categorical(both[name], categories=levels)
         right = "~" + self.formula.split("~", 1)[1]
         env = patsy.EvalEnvironment([self._scope])
         try:
-            made = patsy.dmatrix(right, both, env, NA_action="raise", return_type="dataframe")
+            made = patsy.dmatrix(right, both, env, NA_action="drop", return_type="dataframe")
         except Exception as error:
             raise self._new_row_error(error) from error
         design, n = copy(self), len(self.y)
+        kept = np.flatnonzero(complete)[made.index.to_numpy()[n:] - n]
         design._info = made.design_info
         design.names = list(design._info.column_names)
         design.X = np.ascontiguousarray(made.to_numpy(dtype=float)[:n])
         design.intercept = _intercept_position(design._info)
         rows = np.full((len(frame), len(design.names)), np.nan)
-        rows[complete] = made.to_numpy(dtype=float)[n:]
-        _check_finite(rows, design.names, frame.index, "exog", allow_nan=True)
+        rows[kept] = made.to_numpy(dtype=float)[n:]
+        check_finite(rows, design.names, frame.index, "exog", allow_nan=True)
         return design, rows, frame.index
 
     def beside(self, what, new, complete):
@@ -137,10 +144,9 @@ class Design:
 
         Columns that the model's formula does not use are known until the results are pickled.
         """
-        frames = self._data.iloc[self.kept], (_as_frame(new, "exog") if new is not None else None)
-        frames = frames[0], (frames[0] if new is None else frames[1])[complete]
+        frames = self.frame_of(None), self.frame_of(new)[complete]
         if callable(what):
-            return tuple(np.asarray(what(frame), dtype=float) for frame in frames)
+            return tuple(numbers(what(frame), "the values of scale") for frame in frames)
         if what.lstrip().startswith("~"):
             env = patsy.EvalEnvironment([{"np": np, **self._scope}])
             try:
@@ -155,21 +161,25 @@ class Design:
                 raise InputError(
                     f"scale={what!r} is not a column of {argument}: add it, or give a callable"
                 )
-        return tuple(frame[what].to_numpy(dtype=float) for frame in frames)
+        return tuple(numbers(frame[what], f"scale={what!r}") for frame in frames)
+
+    def frame_of(self, new):
+        """New rows as a frame; the training rows where there are none."""
+        return self._data.iloc[self.kept] if new is None else as_frame(new, "exog")
 
     def _complete_rows(self, new):
         """A new frame, its columns that the formula uses, and which of its rows lack no value."""
-        frame = _as_frame(new, "exog")
+        frame = as_frame(new, "exog")
         needed = self.predictors
         absent = [column for column in needed if column not in frame.columns]
         if absent:
             raise InputError(
-                f"exog lacks {_listed(absent, 'column')} that the formula {self.formula!r} uses: add "
+                f"exog lacks {listed(absent, 'column')} that the formula {self.formula!r} uses: add "
                 "to the frame what training had"
             )
-        _check_duplicates(frame, needed, "exog")
+        check_duplicates(frame, needed, "exog")
         taken = [column for column in frame.columns if column in needed or column in self._scope]
-        values = _plain(frame[taken], levels_from_data=True).reset_index(drop=True)
+        values = plain(frame[taken], levels_from_data=True).reset_index(drop=True)
         return frame, values, ~values.isna().any(axis=1).to_numpy()
 
     def _new_row_error(self, error):
@@ -183,7 +193,7 @@ class Design:
         outside = sorted(
             name for name, value in self._scope.items() if np.ndim(value) == 1 and len(value) > 1
         )
-        hint = f"; {_listed(outside, 'variable')} of the calling scope had one value a training row: make "
+        hint = f"; {listed(outside, 'variable')} of the calling scope had one value a training row: make "
         hint = hint + "it a column of both frames" if outside else ""
         return FormulaError(f"exog cannot be put through {self.formula!r}: {text}{hint}")
 
@@ -225,17 +235,17 @@ def build_design(formula, data, scope, missing="drop"):
         )
     if missing not in _MISSING:
         raise InputError(f"missing={missing!r} is unknown: give 'drop' or 'raise'")
-    frame = data = _as_frame(data, "data")
+    frame = data = as_frame(data, "data")
     if len(frame) == 0:
         raise InputError("data has 0 rows: give a frame with training rows")
     used = _names_in_formula(formula)
     columns = [column for column in frame.columns if column in used]
-    _check_duplicates(frame, columns, "data")
-    frame = _plain(frame[columns])
+    check_duplicates(frame, columns, "data")
+    frame = plain(frame[columns])
     design = Design(formula, frame, _used_scope(used, frame, scope), data)
     _check_rows(design, frame, missing)
-    _check_finite(design.y[:, None], [design.response], design.index, "data")
-    _check_finite(design.X, design.names, design.index, "data")
+    check_finite(design.y[:, None], [design.response], design.index, "data")
+    check_finite(design.X, design.names, design.index, "data")
     return design
 
 
@@ -303,48 +313,6 @@ def _used_scope(used, frame, scope):
     return found
 
 
-def _as_frame(data, argument):
-    if isinstance(data, pd.DataFrame):
-        return data
-    if isinstance(data, pd.Series):
-        return data.to_frame().T.infer_objects()
-    if isinstance(data, Mapping):
-        try:
-            return pd.DataFrame(data)
-        except ValueError as error:
-            raise InputError(
-                f"{argument} cannot be made a frame ({error}): give lists of one length, or a DataFrame"
-            ) from error
-    raise InputTypeError(
-        f"{argument} is a {type(data).__name__}: give a pandas DataFrame with the formula's columns"
-    )
-
-
-def _plain(frame, levels_from_data=False):
-    """Extension dtypes as numpy ones, so that missing values look the same everywhere."""
-    made = {}
-    for column in frame.columns:
-        values = frame[column]
-        dtype = values.dtype
-        if isinstance(dtype, pd.CategoricalDtype):
-            made[column] = values.astype(object) if levels_from_data else values
-        elif pd.api.types.is_extension_array_dtype(dtype) and pd.api.types.is_numeric_dtype(dtype):
-            flag = pd.api.types.is_bool_dtype(dtype)
-            made[column] = values.astype(object if flag else float).where(values.notna(), np.nan)
-        else:
-            made[column] = values
-    return pd.DataFrame(made, index=frame.index)
-
-
-def _check_duplicates(frame, columns, argument):
-    twice = frame.columns[frame.columns.duplicated()]
-    clash = sorted({str(column) for column in columns if column in twice})
-    if clash:
-        raise InputError(
-            f"{argument} has more than one {_listed(clash, 'column')}: rename or drop the duplicates"
-        )
-
-
 def _check_response(left, formula):
     info = left.design_info
     factor = next(iter(info.factor_infos.values()))
@@ -364,21 +332,11 @@ def _check_rows(design, frame, missing):
         columns = [column for column in frame.columns if frame[column].isna().any()]
         rows = ", ".join(map(str, design.dropped[:5]))
         raise InputError(
-            f"data has missing values in {_listed(columns, 'column')} ({len(design.dropped)} rows, the "
+            f"data has missing values in {listed(columns, 'column')} ({len(design.dropped)} rows, the "
             f"first {rows}): fill them, or use missing='drop'"
         )
     if len(design.y) < 2:
         raise InputError(f"data has {len(design.y)} complete rows (of {len(frame)}): at least 2 are needed")
-
-
-def _check_finite(values, names, index, argument, allow_nan=False):
-    bad = np.isinf(values) if allow_nan else ~np.isfinite(values)
-    if bad.any():
-        row, column = np.argwhere(bad)[0]
-        raise InputError(
-            f"{argument} gives {values[row, column]} for {names[column]!r} in row {index[row]} "
-            f"({int(bad.sum())} such values): remove or replace it"
-        )
 
 
 def _intercept_position(info):
@@ -386,10 +344,6 @@ def _intercept_position(info):
         if not term.factors:
             return place.start
     return None
-
-
-def _listed(names, what):
-    return f"{what}{'s' if len(names) != 1 else ''} {', '.join(map(repr, names))}"
 
 
 def _by_name(value):
@@ -407,7 +361,7 @@ def standardizer(X, names, intercept, standardize=True):
     if flat.any():
         columns = [name for name, is_flat in zip(names, flat, strict=True) if is_flat]
         warnings.warn(
-            f"{_listed(columns, 'column')} of the design {'is' if len(columns) == 1 else 'are'} "
+            f"{listed(columns, 'column')} of the design {'is' if len(columns) == 1 else 'are'} "
             "constant in training, so the coefficient is 0: drop the term if that is not meant",
             DataWarning,
             stacklevel=4,

@@ -1,11 +1,11 @@
 """Results of any estimator that has ``fit`` and ``predict``: the same intervals, labelled honestly."""
 
+import copy
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from .advice import check_alpha, warn_about
+from .advice import check_one_alpha, warn_about
 from .conformal import ESTIMATOR_METHODS, TAUS, EstimatorFits, make_intervals
 from .errors import InputError, InputTypeError
 from .results_base import BaseResults
@@ -46,6 +46,11 @@ class EstimatorResults(BaseResults):
     "jackknife+", which are certified, and "stable", which rests on the bounds given as ``tau`` and is not.
     """
 
+    def __init__(self, model, design, columns):
+        super().__init__(model, design, columns)
+        features = self._features(self._X)
+        self._fits = EstimatorFits(features, design.y, copy.deepcopy(model.estimator), model.tau)
+
     def summary(self, alpha=0.05):
         """Summary tables: the estimator, and what its intervals at the training points promise.
 
@@ -57,14 +62,10 @@ class EstimatorResults(BaseResults):
         -------
         statsmodels.iolib.summary.Summary
         """
-        (alpha,), _ = check_alpha([alpha] if np.isscalar(alpha) else alpha)
+        alpha = check_one_alpha(alpha)
         methods = ["split"] if self.model.tau is None else ["stable", "split"]
         made = [self._intervals(self._X, [alpha], method, "two-sided", {})[0] for method in methods]
         return summarise_estimator(self, self._design, made)
-
-    @cached_property
-    def _fits(self):
-        return EstimatorFits(self._features(self._X), self._design.y, self.model.estimator, self.model.tau)
 
     def _features(self, rows):
         """Design rows without the intercept, which estimators have of their own."""

@@ -48,16 +48,17 @@ class ResidualScore:
         return self._end(level, -1.0), self._end(level, 1.0)
 
     def upper(self, r, tau):
-        """Upper bounds on the scores of residuals that may move by ``tau``."""
-        if math.isfinite(self.lipschitz):
-            return self.value(r) + self.lipschitz * tau
-        return np.maximum(self.value(r - tau), self.value(r + tau))
-
-    def lower(self, r, tau):
-        """Lower bounds on the scores of residuals that may move by ``tau``."""
-        if math.isfinite(self.lipschitz):
-            return self.value(r) - self.lipschitz * tau
-        return self.value(np.clip(self.centre, r - tau, r + tau))
+        """Upper bounds on the scores of residuals that may move by ``tau``: level sets are intervals, so
+        one of the ends is the worst. A Lipschitz constant is not needed, but a wrong one is found out."""
+        out = np.maximum(self.value(r - tau), self.value(r + tau))
+        with np.errstate(invalid="ignore"):
+            excess = out - self.value(r) > self.lipschitz * tau * (1.0 + 1e-9) + 1e-12
+        if np.any(excess & np.isfinite(tau)):
+            raise InputError(
+                f"score {self.name!r} changes faster than its lipschitz={self.lipschitz:g} says: give the "
+                "right constant, or inf if it is not known"
+            )
+        return out
 
     def in_units(self, scale):
         """The score for residuals in units of the response, where the fit has this scale."""
@@ -137,7 +138,7 @@ class DualScore(ResidualScore):
     @property
     def same_sets(self):
         """Where l' is symmetric and never flat it ranks as the absolute score does."""
-        return self.loss.symmetric and self.loss.softness is None
+        return self.loss.symmetric and (self.loss.softness is None or math.isinf(self.loss.lipschitz))
 
     def value(self, r):
         return np.abs(self.loss.derivative(np.asarray(r, dtype=float) / self.scale))
@@ -155,8 +156,9 @@ class UserScore(ResidualScore):
     function : callable
         Of an array of residuals; its level sets must be intervals around ``centre``.
     lipschitz : float
-        How fast it changes with the residual, at most.
+        How fast it changes with the residual, at most; checked where it is used.
     centre : float
+        A residual whose score is smallest.
     name : str
 
     Examples

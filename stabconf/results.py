@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from .advice import check_alpha, check_candidates, warn_about
+from .advice import check_candidates, check_one_alpha, warn_about
 from .columns import Standardizer
 from .conformal import ZoneFits, check_bound, conformity, make_intervals, row_tau
 from .design import Design
@@ -76,6 +76,8 @@ class Results(BaseResults):
         self._columns: Standardizer
         self._centre, self._scale = centre, scale
         self._solution: Solution = solution
+
+    _caches = ("_X", "_fits")
 
     # Fit -----------------------------------------------------------------------------------------
 
@@ -202,7 +204,7 @@ class Results(BaseResults):
         0    (400.0,)
         dtype: object
         """
-        (alpha,), _ = check_alpha([alpha] if np.isscalar(alpha) else alpha)
+        alpha = check_one_alpha(alpha)
         values = check_candidates(candidates, "candidates")
         p = self.conformity(exog, values, side)["p"].to_numpy().reshape(-1, len(values))
         return label_sets(p, self._new_rows(exog)[1], list(candidates), alpha)
@@ -236,7 +238,7 @@ class Results(BaseResults):
         income          0.515        1.138
         ==================================
         """
-        (alpha,), _ = check_alpha([alpha] if np.isscalar(alpha) else alpha)
+        alpha = check_one_alpha(alpha)
         rows = self._X[np.linspace(0, self.nobs - 1, min(self.nobs, _SUMMARY_ROWS)).astype(int)]
         made = [self._attempt(rows, alpha, method) for method in ("exact", "stable")]
         return summarise(self, self._design, self._solution, *made)

@@ -167,10 +167,11 @@ class BaseResults:
         else:
             fitted, (rows, index) = self, self._new_rows(exog)
         complete = ~np.isnan(rows).any(axis=1)
-        if "z_hat" in options:
-            options["z_hat"] = as_responses(options["z_hat"], exog, fitted._predictions(rows), complete)
         if options.get("scale") is not None:
-            options["scale"] = as_scale(options["scale"], fitted._design, exog, complete)
+            options["scale"], complete = as_scale(options["scale"], fitted._design, exog, complete)
+        if options.get("z_hat") is not None:
+            frame = self._design.frame_of(exog)
+            options["z_hat"] = as_responses(options["z_hat"], frame, fitted._predictions(rows), complete)
         made = fitted._intervals(rows[complete], alphas, method, side, options)
         frames = [interval_frame(intervals, complete, index, fitted._design) for intervals in made]
         for frame in frames:
@@ -218,14 +219,15 @@ class BaseResults:
             content = pickle.dumps(self)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise InputTypeError(
-                f"the results cannot be pickled ({error}): a function that the formula takes from the "
-                "calling scope must be importable from a module"
+                f"the results cannot be pickled ({error}): functions that the formula takes from the "
+                "calling scope, an estimator or its tau must be importable from a module"
             ) from error
         write_whole(path, content)
 
+    _caches = ("_X",)  # attributes that are made again after loading
+
     def __getstate__(self):
-        caches = ("_X", "_fits")
-        return {name: value for name, value in self.__dict__.items() if name not in caches}
+        return {name: value for name, value in self.__dict__.items() if name not in self._caches}
 
     # Helpers -------------------------------------------------------------------------------------
 

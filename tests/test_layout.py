@@ -22,7 +22,8 @@ ALLOWED = {
     "checks": (set(), set()),
     "files": (set(), set()),
     "columns": (set(), {"numpy"}),
-    "design": ({"columns", "errors"}, {"numpy", "pandas", "patsy"}),
+    "user_frames": ({"errors"}, {"numpy", "pandas"}),
+    "design": ({"columns", "errors", "user_frames"}, {"numpy", "pandas", "patsy"}),
     "response": (set(), {"numpy"}),
     "losses": ({"checks", "errors"}, {"numpy", "scipy"}),
     "penalties": ({"checks", "errors"}, {"numpy"}),
@@ -61,7 +62,7 @@ ALLOWED = {
         {"numpy"},
     ),
     "benchmarking": (
-        {"advice", "conformal", "design", "errors", "files", "model", "scores"},
+        {"advice", "checks", "conformal", "design", "errors", "files", "model", "results", "scores"},
         {"matplotlib", "numpy", "pandas"},
     ),
     "cli": ({"errors", "model", "report"}, {"pandas", "statsmodels"}),

@@ -1,5 +1,7 @@
 """Every other method against a computation of its own definition, and what they promise."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -109,6 +111,26 @@ def test_the_published_constants_of_smooth_and_of_strongly_convex_losses():
         assert made.lower[0] <= full.lower[0] and full.upper[0] <= made.upper[0]
 
 
+@pytest.mark.parametrize("z_hat", [-50.0, 0.0, 50.0])
+@pytest.mark.parametrize("side", ["upper", "lower"])
+def test_one_sided_replace_one_sets_hold_the_exact_one_from_any_pin(side, z_hat):
+    """Also where the order statistic is negative, so that the set ends behind the fit."""
+    rng = np.random.default_rng(4)
+    data = pd.DataFrame(rng.standard_normal((30, 2)), columns=["x", "u"])
+    data["y"] = data["x"] + rng.standard_normal(30)
+    new = pd.DataFrame(2.0 * rng.standard_normal((3, 2)), columns=["x", "u"])
+    res = stabconf.fit("y ~ x + u", data, loss="huber", penalty=0.3)
+    for alpha in (0.4, 0.6, 0.8):
+        full = res.conf_int_conformal(new, alpha=alpha, side=side)
+        for bound in ("norm", "curvature", "paper"):
+            options = {"side": side, "z_hat": z_hat, "bound": bound, "method": "replace_one"}
+            made = res.conf_int_conformal(new, alpha=alpha, **options)
+            assert (made["lower"] <= full["lower"] + 1e-9).all()
+            assert (made["upper"] >= full["upper"] - 1e-9).all()
+    with pytest.raises(AssumptionError, match="bound='ball' needs to know"):
+        res.conf_int_conformal(new, method="batch", bound="ball")
+
+
 def test_a_batch_of_one_is_replace_one_and_more_points_never_widen_it():
     drawn = draw("heavy", 1, n=40, penalty=0.3, l1_ratio=0.0)
     rows = np.vstack([drawn.new, drawn.X[:4]])
@@ -198,6 +220,14 @@ def test_root_and_grid_agree_with_exact_to_their_resolution(loss, side):
         ends = [made.lower[0], made.upper[0]]
         assert ends == pytest.approx([full.lower[0], full.upper[0]], abs=resolution)
         assert not made.certified and "resolution" in made.guarantee
+
+
+def test_root_finds_one_sided_sets_that_end_behind_the_prediction(frame):
+    res = stabconf.fit("y ~ x", frame, loss=Quantile(0.9), penalty=0.1)
+    full = res.conf_int_conformal(frame.iloc[:2], alpha=0.3, side="upper")
+    found = res.conf_int_conformal(frame.iloc[:2], alpha=0.3, side="upper", method="root")
+    assert (full["upper"] < res.predict(frame.iloc[:2])).all()
+    np.testing.assert_allclose(found["upper"], full["upper"], atol=1e-5)
 
 
 # Parts of the rows -----------------------------------------------------------------------------------
@@ -349,6 +379,17 @@ def test_bad_estimators_and_taus_are_named_with_their_fix(frame):
         res.conf_int_conformal(frame, method="stable")
 
 
+def test_an_estimator_is_copied_when_fitted_and_survives_pickling(frame):
+    estimator = GradientBoostingRegressor(n_estimators=5, subsample=0.5)  # another one every time
+    res = stabconf.fit("y ~ x", frame, estimator=estimator)
+    before = res.predict(frame)
+    estimator.n_estimators = 500
+    pd.testing.assert_series_equal(res.predict(frame), before)
+    pd.testing.assert_series_equal(pickle.loads(pickle.dumps(res)).predict(frame), before)
+    no_intercept = stabconf.fit("y ~ x - 1", frame, estimator=LinearRegression())
+    assert np.isfinite(no_intercept.conf_int_conformal(frame, alpha=0.1)).all(axis=None)
+
+
 # Candidates, transduction, comparison, extension -----------------------------------------------------
 
 
@@ -393,6 +434,17 @@ def test_a_transductive_map_treats_all_rows_alike(method):
         assert np.abs(joint - plain).max(axis=None) > 0
 
 
+def test_a_transductive_map_keeps_the_order_of_categories(frame):
+    ordered = frame.assign(g=pd.Categorical(frame["g"], categories=["c", "a", "b"]))
+    res = stabconf.fit("y ~ x + g", ordered, loss="huber", penalty=0.1)
+    design, _, _ = res._design.together(pd.DataFrame({"x": [0.0], "g": ["b"]}))
+    assert design.names == res._design.names == ["Intercept", "g[T.a]", "g[T.b]", "x"]
+    logs = stabconf.fit("y ~ np.log(x)", frame.assign(x=np.exp(frame["x"])), loss="huber", penalty=0.1)
+    with np.errstate(invalid="ignore"):
+        ends = logs.conf_int_conformal({"x": [1.0, -1.0]}, transductive=True)
+    assert np.isfinite(ends.iloc[0]).all() and np.isnan(ends.iloc[1]).all()
+
+
 def test_transductive_intervals_keep_rows_with_missing_values_and_need_new_rows(frame):
     res = stabconf.fit("y ~ x", frame, loss="huber", penalty=0.1)
     new = pd.DataFrame({"x": [0.0, np.nan]}, index=["a", "b"])
@@ -421,24 +473,33 @@ def test_z_hat_is_a_number_the_prediction_or_a_callable(frame):
         res.conf_int_conformal(new, z_hat="mean", **options)
     with pytest.raises(InputError, match="use method='batch'"):
         res.conf_int_conformal(new, z_hat=[1.0, 2.0], **options)
+    mapped = {"x": [0.0, 2.0]}
+    ends = res.conf_int_conformal(mapped, z_hat=lambda exog: 2.0 * exog["x"], **options)
+    assert np.isfinite(ends).all(axis=None)
+    for method in METHODS:
+        assert res.conf_int_conformal({"x": [np.nan]}, alpha=0.2, method=method).isna().all(axis=None)
 
 
 def test_compare_measures_methods_on_the_same_splits_and_resumes(frame, tmp_path):
     path = tmp_path / "runs.csv"
     methods = ["oracle", "exact", "split"]
-    few = stabconf.compare(
-        "y ~ x", frame, methods, penalty=[1.0, 0.1], repeats=3, resume=path, progress=False
-    )
-    more = stabconf.compare(
-        "y ~ x", frame, methods, penalty=[1.0, 0.1], repeats=5, resume=path, progress=False
-    )
-    fresh = stabconf.compare("y ~ x", frame, methods, penalty=[1.0, 0.1], repeats=5, progress=False)
+    given = {"methods": methods, "penalty": [1.0, 0.1], "progress": False}
+    few = stabconf.compare("y ~ x", frame, **given, repeats=3, resume=path)
+    more = stabconf.compare("y ~ x", frame, **given, repeats=5, resume=path)
+    fresh = stabconf.compare("y ~ x", frame, **given, repeats=5)
     exactly = ["method", "penalty", "coverage", "length", "length_sd", "infinite", "repeats"]
     pd.testing.assert_frame_equal(pd.DataFrame(more)[exactly], pd.DataFrame(fresh)[exactly])
     assert list(few["repeats"]) == [3] * 6 and list(more["repeats"]) == [5] * 6
     assert len(fresh.plot().get_yticks()) == 6
     with pytest.raises(InputError, match="other settings"):
         stabconf.compare("y ~ x", frame, methods, alpha=0.3, repeats=1, resume=path)
+    other = {"split": {"calibration": 0.3}}
+    with pytest.raises(InputError, match="other settings"):
+        stabconf.compare("y ~ x", frame, **given, repeats=1, resume=path, options=other)
+    with pytest.raises(InputError, match="other settings"):
+        stabconf.compare("y ~ x", frame.iloc[:40], **given, repeats=1, resume=path)
+    with pytest.raises(InputError, match="options has 'splt'"):
+        stabconf.compare("y ~ x", frame, **given, options={"splt": {}})
     with pytest.raises(InputError, match="'jacknife', which is unknown"):
         stabconf.compare("y ~ x", frame, ["jacknife"])
 
@@ -518,3 +579,24 @@ def test_p_values_of_the_referee_agree_with_the_set_of_a_method():
     for z, wanted in ((made.upper[0] - 1e-4, True), (made.upper[0] + 1e-4, False)):
         residuals = refit(drawn.X, drawn.y, drawn.new, z, LAD(), drawn.ridge, drawn.lasso)[0]
         assert (p_value(residuals) > ALPHA) == wanted
+
+
+def test_bad_options_of_the_methods_are_named_with_their_fix(frame):
+    res = stabconf.fit("y ~ x", frame, loss="huber", penalty=0.1)
+    cases = [
+        ({"method": "split", "random_state": "a"}, InputError, "random_state='a' is not allowed"),
+        ({"method": "split", "calibration": 1.0}, InputError, "calibration=1.0 is not allowed"),
+        ({"method": "cv+", "folds": 1}, InputError, "folds=1 is not allowed"),
+        ({"method": "cross", "folds": 2.5}, InputError, "folds=2.5 is not allowed"),
+        ({"method": "grid", "points": 2}, InputError, "points=2 is not allowed"),
+        ({"method": "root", "tol": 0}, InputError, "tol=0 is not allowed"),
+        ({"method": "interpolation", "queries": ["a"]}, InputError, "is not allowed: give a number of"),
+        ({"method": "stable", "bound": "foo", "alpha": 0.001}, InputError, "bound='foo' is unknown"),
+        ({"method": "jackknife+", "folds": 3}, InputTypeError, "option 'folds' is unknown to method"),
+    ]
+    for options, error, message in cases:
+        with pytest.raises(error, match=message):
+            res.conf_int_conformal(frame, **options)
+    assert np.isfinite(res.conf_int_conformal(frame, method="cv+", folds=np.int64(5))).all(axis=None)
+    with pytest.raises(InputTypeError, match="one number is needed"):
+        res.summary(alpha=[0.1, 0.2])

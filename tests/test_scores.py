@@ -169,6 +169,26 @@ def test_bad_scores_and_scales_are_named_with_their_fix(frame):
         squares.conf_int_conformal(frame, method="stable", scale="s")
 
 
+def test_a_wrong_lipschitz_constant_is_found_out(frame):
+    res = stabconf.fit("y ~ x", frame, loss="huber", penalty=0.2)
+    wrong = UserScore(lambda r: 3.0 * np.abs(r), lipschitz=0.01)
+    with pytest.raises(InputError, match=r"changes faster than its lipschitz=0\.01"):
+        res.conf_int_conformal(frame, method="stable", score=wrong)
+
+
+def test_auto_is_stable_where_a_score_needs_it_and_rows_without_a_scale_are_kept(frame):
+    res = stabconf.fit("y ~ x", frame, loss="huber", penalty=0.5)
+    assert res.conf_int_conformal(frame.iloc[:2], alpha=0.4, score="dual").attrs["method"] == "stable"
+    new = pd.DataFrame({"x": [1.0, 2.0], "s": [1.0, np.nan]})
+    ends = res.conf_int_conformal(new, alpha=0.1, scale="s")
+    assert ends.attrs["method"] == "stable" and list(ends.isna().any(axis=1)) == [False, True]
+    squares = stabconf.fit("y ~ x", frame, loss="squared", penalty=0.5)
+    plain = squares.conf_int_conformal(frame.iloc[:2], alpha=0.1)
+    pd.testing.assert_frame_equal(
+        squares.conf_int_conformal(frame.iloc[:2], alpha=0.1, score="dual"), plain
+    )
+
+
 def test_a_score_is_one_line_from_outside(frame, monkeypatch):
     class Cubed(ResidualScore):
         name, same_sets = "cubed", False

@@ -62,7 +62,7 @@ def _stable(fits, rows, alphas, *, side, bound=None, inner=False, score=None, sc
         if inner:
             raise AssumptionError("inner=True goes with the absolute score and no scale: drop one of them")
         return scored_stable(fits, rows, alphas, scoring, bound)
-    bound = bound or default_bound(fits.loss)
+    bound = check_bound(fits, bound or default_bound(fits.loss), side)
     return [stable(fits, rows, alpha, side=side, bound=bound, inner=inner) for alpha in alphas]
 
 
@@ -129,7 +129,9 @@ def make_intervals(fits, rows, alphas, method, side, options, methods=METHODS):
     name = method
     if method == "auto":
         only = set(methods["stable"].options) - set(methods["exact"].options)
-        needed = not as_scoring(options.get("score"), options.get("scale"), side, fits.loss, "auto").plain
+        score, scale = options.get("score"), options.get("scale")
+        learned = isinstance(scale, LearnedScale)
+        needed = not as_scoring(score, scale, side, fits.loss, "auto", learned).plain
         name = "stable" if needed or set(options) & only else "exact"
     if name not in methods:
         reason = "is not for any estimator" if name in METHODS else "is unknown"

@@ -7,9 +7,11 @@ jackknife+ is CV+ with folds of one row. Their guarantee is about 1 - 2 alpha.
 
 import numpy as np
 
+from ..checks import is_count
 from ..errors import InputError
 from ..scores import conformal_rank, kth_smallest
 from .intervals import simple_intervals
+from .parallel import generator
 from .scoring import as_scoring
 
 __all__ = ["cross", "cv_plus", "jackknife_plus"]
@@ -61,11 +63,11 @@ class _HeldOut:
 
     def __init__(self, fits, rows, folds, random_state, scoring):
         n = fits.n
-        if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= n:
+        if not (is_count(folds, 2) and folds <= n):
             raise InputError(
                 f"folds={folds!r} is not allowed: give a whole number from 2 to the {n} training rows"
             )
-        order = np.arange(n) if folds == n else np.random.default_rng(random_state).permutation(n)
+        order = np.arange(n) if folds == n else generator(random_state).permutation(n)
         self.scoring, self.fold, self.scores = scoring, np.empty(n, dtype=int), np.empty(n)
         self.predictions, self.sigma = np.empty((len(rows), folds)), np.empty((len(rows), folds))
         for j, held in enumerate(np.array_split(order, folds)):

@@ -8,6 +8,7 @@ the interpolated fits are lines between two queries, so the set follows from the
 
 import numpy as np
 
+from ..checks import is_count, is_number
 from ..errors import AssumptionError, InputError
 from ..path import ResponsePath, merge
 from ..scores import conformal_rank
@@ -59,14 +60,14 @@ def interpolation(fits, rows, alphas, *, side="two-sided", queries=8, bound=None
 
 
 def _queries(fits, queries):
-    if isinstance(queries, int) and not isinstance(queries, bool) and queries >= 1:
+    if is_count(queries):
         return np.unique(np.linspace(np.min(fits.y), np.max(fits.y), queries))
-    values = np.atleast_1d(np.asarray(queries, dtype=float)) if np.ndim(queries) == 1 else np.empty(0)
-    if not len(values) or not np.all(np.isfinite(values)):
+    values = list(queries) if np.ndim(queries) == 1 else []
+    if not (values and all(is_number(value) and np.isfinite(value) for value in values)):
         raise InputError(
             f"queries={queries!r} is not allowed: give a number of responses, or the responses"
         )
-    return np.unique(values)
+    return np.unique(np.array(values, dtype=float))
 
 
 def _row(fits, row, queries, ranks, side, bound, inner):

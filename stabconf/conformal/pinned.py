@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import AssumptionError, InputError
 from ..solvers import Problem, certify, minimise
 from ..stability import BaseFit, default_bound
 from .stable import stable
@@ -87,7 +87,8 @@ def batch(fits, rows, alphas, *, side="two-sided", z_hat=None, bound=None, inner
     """
     if z_hat is None:
         z_hat = fits.fit(fits.reference).predict(rows)[:, None] + fits.scale * np.array(_SPREAD)
-    z_hat = np.asarray(z_hat, dtype=float).reshape(len(rows), -1)
+    z_hat = np.asarray(z_hat, dtype=float)
+    z_hat = z_hat[:, None] if z_hat.ndim == 1 else z_hat
     made = [_at(fits, rows, z, alphas, side, bound, inner) for z in z_hat.T]
     return [_together(each) for each in zip(*made, strict=True)]
 
@@ -95,6 +96,11 @@ def batch(fits, rows, alphas, *, side="two-sided", z_hat=None, bound=None, inner
 def _at(fits, rows, z_hat, alphas, side, bound, inner):
     """`Intervals` of all rows at one response each, an alpha after the other."""
     bound = bound or default_bound(fits.loss)
+    if bound == "ball":
+        raise AssumptionError(
+            "bound='ball' needs to know to which side the fit moves, which it does from the fit without "
+            "the new row alone: use bound='norm' or 'curvature', or method='stable'"
+        )
     pinned = [PinnedFits(fits, row, z) for row, z in zip(rows, z_hat, strict=True)]
     out = []
     for alpha in alphas:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..checks import is_number
+from ..checks import is_count, is_number
 from ..errors import InputError
 from ..scores import conformal_rank
 from .conformity import exact_p, refitted
@@ -41,7 +41,7 @@ def root(fits, rows, alphas, *, side="two-sided", tol=1e-6, progress=None, score
     Returns
     -------
     list of Intervals
-        NaN where the prediction itself is not in the set, so that there is nothing to start from.
+        NaN where the prediction itself is not in a two-sided set, so that there is nothing to start from.
     """
     if not (is_number(tol) and 0 < tol < 1):
         raise InputError(f"tol={tol!r} is not allowed: give a share of the response's scale such as 1e-6")
@@ -63,7 +63,7 @@ def grid(fits, rows, alphas, *, side="two-sided", points=200, progress=None, sco
     fits, rows, alphas, side, progress, score, scale
         As in `root`.
     """
-    if isinstance(points, bool) or not isinstance(points, int) or points < 3:
+    if not is_count(points, 3):
         raise InputError(f"points={points!r} is not allowed: give a whole number of candidates, 3 or more")
     low, high = np.min(fits.y), np.max(fits.y)
     z = np.linspace(low - 0.25 * (high - low), high + 0.25 * (high - low), points)
@@ -124,12 +124,22 @@ class _Root(_Refitted):
             return (1.0 + above) / len(scores) > alpha
         return self.p(row, sigma, np.array([z]))[0] > alpha
 
+    def _start(self, row, sigma, alpha):
+        """A response in the set: the prediction, or for one-sided sets one behind it; None if not found."""
+        scoring, fits = self.scoring, self.fits
+        middle = float(fits.fit(fits.reference).predict(row[None])[0]) + scoring.score.centre * sigma
+        steps = [0.0]
+        if scoring.side != "two-sided":
+            way = -1.0 if scoring.side == "upper" else 1.0
+            steps += [way * fits.scale * 2.0**j for j in range(_DOUBLINGS)]
+        return next((middle + s for s in steps if self._inside(row, sigma, middle + s, alpha)), None)
+
     def __call__(self, row, sigma, alpha):
         ends, fits = np.array([-np.inf, np.inf]), self.fits
         if conformal_rank(alpha, fits.n) > fits.n:
             return ends
-        middle = float(fits.fit(fits.reference).predict(row[None])[0])
-        if not self._inside(row, sigma, middle, alpha):
+        middle = self._start(row, sigma, alpha)
+        if middle is None:
             return np.array([np.nan, np.nan])
         for direction in _DIRECTIONS[self.scoring.side]:
             inside, step = middle, fits.scale

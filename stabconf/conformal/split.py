@@ -8,6 +8,7 @@ from ..checks import is_number
 from ..errors import InputError
 from ..scores import conformal_rank, kth_smallest
 from .intervals import simple_intervals
+from .parallel import generator
 from .scoring import as_scoring
 
 __all__ = ["split"]
@@ -38,7 +39,7 @@ def split(fits, rows, alphas, *, side="two-sided", calibration=0.5, random_state
     count = min(max(1, math.ceil(calibration * fits.n - 1e-9)), fits.n - 2)
     if count < 1:
         raise InputError(f"{fits.n} rows are too few to be split: use at least 3, or another method")
-    order = np.random.default_rng(random_state).permutation(fits.n)
+    order = generator(random_state).permutation(fits.n)
     held, fitted = order[:count], order[count:]
     scoring = as_scoring(score, scale, side, fits.loss, "split")
     predict = fits.predictor(fitted)

@@ -199,7 +199,9 @@ def _largest_residual(base, moves, score, k, direction):
     shift = moves.shift(slope)
     if np.any(r < 0):
         behind = _behind(base, moves, score, k, direction)
-        stays = moves.before(base.slope(np.maximum(-behind, 0.0), -direction))
+        slope = base.slope(np.maximum(-behind, 0.0), -direction)
+        # From T(0) the fit only moves towards the response, from a pinned one it may move either way.
+        stays = moves.shift(slope) if base.pinned else moves.before(slope)
         r, shift = np.where(r < 0, behind, r), np.where(r < 0, stays, shift)
     return r, shift
 

@@ -119,6 +119,9 @@ def _sets(solver, rows, ranks, side):
         if side == "two-sided":
             sure = np.flatnonzero(~doubt.any(axis=0))
             doubt[:, sure] = solver.doubtful(rows[sure], k, ends[-1].take(sure), ends[1].take(sure))
+        for side_ends in ends.values():  # an end that is not known says nothing about holes before it
+            open_rows = np.flatnonzero(doubt.any(axis=0) & np.isinf(side_ends.ends) & (side_ends.zone >= 0))
+            doubt[side_ends.zone[open_rows], open_rows] = True
         known = _settle_zones(solver, rows, k, doubt, side)
         apart = {i: [] for i in np.flatnonzero(doubt.any(axis=0))}
         for j, zone in enumerate(zones):
