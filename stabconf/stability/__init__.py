@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import AssumptionError, InputError
 from .base_fit import BaseFit, Metric
 from .new_rows import NewRows
-from .paper import needs_range, paper_reach, paper_rows
+from .paper import PaperReach, needs_range, paper_rows
 from .reach import BallReach, CurvatureReach, NormReach, Score
 
 __all__ = [
@@ -34,7 +34,7 @@ BOUNDS = {
     "curvature": CurvatureReach,
     "norm": NormReach,
     "ball": BallReach,
-    "paper": paper_reach,
+    "paper": PaperReach,
 }
 
 

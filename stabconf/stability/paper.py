@@ -20,7 +20,7 @@ from .base_fit import Metric
 from .new_rows import NewRows
 from .reach import NormReach
 
-__all__ = ["needs_range", "paper_reach", "paper_rows"]
+__all__ = ["PaperReach", "needs_range", "paper_rows"]
 
 
 def needs_range(loss):
@@ -54,11 +54,6 @@ def paper_rows(base, rows, rounded):
     return NewRows(rows, _Ones(), rounded)
 
 
-def paper_reach(base, new):
-    """The bound that suits the loss and the penalty."""
-    return _PaperReach(base, new)
-
-
 class _Ones:
     """A metric in which every row has norm 1: predictions themselves are what moves."""
 
@@ -66,7 +61,7 @@ class _Ones:
         return np.ones(len(rows))
 
 
-class _PaperReach(NormReach):
+class PaperReach(NormReach):
     """Moves of one size, whatever the tilt."""
 
     def _make_groups(self, t):
