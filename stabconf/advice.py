@@ -128,17 +128,29 @@ def warn_about(made, loss, penalty, zones):
             SampleSizeWarning,
         )
     elif open_rows:
-        fix = "raise penalty, add rows, or use a robust loss such as 'huber'"
-        if not loss.concave_slope:
-            fix = "use a loss whose slope is bounded, such as 'huber', or side='lower'"
         _warn(
-            f"{open_rows} intervals are infinite, for with {where} a far response can pull the fit "
-            f"along: {fix}",
-            StabilityWarning,
+            f"{open_rows} intervals are infinite, for {_why_open(made[0], loss, where)}", StabilityWarning
         )
     elif share > 0.5:
         fix = "use method='exact', raise penalty or add rows"
         _warn(f"stability makes up {share:.0%} of the mean width with {where}: {fix}", StabilityWarning)
+
+
+def _why_open(intervals, loss, where):
+    """Why a set has no finite end, and what to do about it."""
+    if intervals.method == "grid":
+        return "the sets reach the end of the grid: use method='exact'"
+    if np.isfinite(loss.lipschitz):
+        return "the score is flat for large residuals, so that no response is too far: use score='absolute'"
+    if intervals.bound == "paper":
+        return (
+            "the published constant says nothing beyond the range of the training responses: use "
+            "bound='curvature'"
+        )
+    fix = "raise penalty, add rows, or use a robust loss such as 'huber'"
+    if not loss.concave_slope:
+        fix = "use a loss whose slope is bounded, such as 'huber', or side='lower'"
+    return f"with {where} a far response can pull the fit along: {fix}"
 
 
 def _warn(message, category):

@@ -600,3 +600,17 @@ def test_bad_options_of_the_methods_are_named_with_their_fix(frame):
     assert np.isfinite(res.conf_int_conformal(frame, method="cv+", folds=np.int64(5))).all(axis=None)
     with pytest.raises(InputTypeError, match="one number is needed"):
         res.summary(alpha=[0.1, 0.2])
+
+
+def test_a_warning_says_why_an_interval_is_infinite(frame):
+    wild = frame.copy()
+    wild.loc[0:3, "y"] += [9.0, -9.0, 8.0, -8.0]
+    cases = [
+        (frame, "squared", {"method": "stable", "bound": "paper"}, "says nothing beyond the range"),
+        (wild, "huber", {"method": "stable", "score": "dual"}, "the score is flat"),
+        (frame, "huber", {"method": "grid", "points": 20}, "reach the end of the grid"),
+    ]
+    for data, loss, options, message in cases:
+        res = stabconf.fit("y ~ x", data, loss=loss, penalty=0.3)
+        with pytest.warns(stabconf.StabilityWarning, match=message):
+            res.conf_int_conformal({"x": [4.0]}, alpha=0.02, **options)
