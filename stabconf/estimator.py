@@ -44,6 +44,21 @@ class EstimatorResults(BaseResults):
 
     ``conf_int_conformal`` takes the methods "split" (the one that "auto" gives), "cross", "cv+" and
     "jackknife+", which are certified, and "stable", which rests on the bounds given as ``tau`` and is not.
+
+    Examples
+    --------
+    >>> import stabconf
+    >>> from statsmodels.datasets import engel
+    >>> class Median:
+    ...     def fit(self, X, y):
+    ...         self.value = np.median(y)
+    ...
+    ...     def predict(self, X):
+    ...         return np.full(len(X), self.value)
+    >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, estimator=Median())
+    >>> ends = res.conf_int_conformal({"income": [500.0]}, alpha=0.1)
+    >>> ends.attrs["method"], ends.attrs["certified"]
+    ('split', True)
     """
 
     def __init__(self, model, design, columns):

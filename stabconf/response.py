@@ -61,6 +61,17 @@ class Zone:
         """True where location or scale moves within the piece."""
         return self.keep or self.centres[0] != self.centres[1] or self.scales[0] != self.scales[1]
 
+    def cut(self, pieces):
+        """The parts of intervals (pairs, in units of the response) that lie in it."""
+        cut = [(max(low, self.lower), min(high, self.upper)) for low, high in pieces]
+        return [(low, high) for low, high in cut if low <= high]
+
+    def cut_scaled(self, pieces):
+        """The same for intervals in the units of the fit."""
+        return self.cut(
+            [(self.centre + self.scale * low, self.centre + self.scale * high) for low, high in pieces]
+        )
+
 
 def _ranks(count, level):
     """Ranks of the lower quartile, the location and the upper quartile among ``count`` responses."""

@@ -109,6 +109,9 @@ def test_the_published_constants_of_smooth_and_of_strongly_convex_losses():
         assert made.upper[0] == pytest.approx(wanted, abs=1e-6)
         (full,) = exact(fits, new, [ALPHA])
         assert made.lower[0] <= full.lower[0] and full.upper[0] <= made.upper[0]
+        beyond = np.array([np.max(drawn.y) + 1.0])  # a pin out of the range bounds nothing
+        (pinned,) = replace_one(fits, new, [ALPHA], z_hat=beyond, bound="paper")
+        assert np.isinf([pinned.lower[0], pinned.upper[0]]).all()
 
 
 @pytest.mark.parametrize("z_hat", [-50.0, 0.0, 50.0])

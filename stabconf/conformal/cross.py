@@ -11,7 +11,7 @@ from ..checks import is_count
 from ..errors import InputError
 from ..scores import conformal_rank, kth_smallest
 from .intervals import simple_intervals
-from .parallel import generator
+from .options import generator
 from .scoring import as_scoring
 
 __all__ = ["cross", "cv_plus", "jackknife_plus"]

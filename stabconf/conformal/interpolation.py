@@ -83,7 +83,7 @@ def _row(fits, row, queries, ranks, side, bound, inner):
             for pieces, sign in ((outer[a], -1.0), (certain[a], 1.0) if inner else (None, 0.0)):
                 if pieces is not None:
                     found = path.pieces(fits.X, v, k, _SIGNS[side], sign * slack)
-                    pieces += _cut(found, zone)
+                    pieces += zone.cut_scaled(found)
     return [[*_hull(one), *_longest(two)] for one, two in zip(outer, certain, strict=True)]
 
 
@@ -102,13 +102,6 @@ def _path(fits, j, row, queries, bound):
     tau, own = moves.tau(apart)[0], float(moves.shift(apart)[0])
     still = np.zeros(len(row))
     return ResponsePath(row, w, np.array(theta), still, still), _FACTOR * (tau + own), problem.v
-
-
-def _cut(pieces, zone):
-    """Pieces in units of the response, cut to a zone."""
-    scaled = [(zone.centre + zone.scale * low, zone.centre + zone.scale * high) for low, high in pieces]
-    cut = [(max(low, zone.lower), min(high, zone.upper)) for low, high in scaled]
-    return [(low, high) for low, high in cut if low <= high]
 
 
 def _hull(pieces):

@@ -1,15 +1,14 @@
-"""Work on many new rows in chunks: over processes if asked for, with a progress bar; and random states."""
+"""Work on many new rows in chunks: over processes if asked for, with a progress bar."""
 
 import os
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 
-import numpy as np
 from tqdm import tqdm
 
 from ..errors import InputError
 
-__all__ = ["generator", "in_chunks", "progress_bar"]
+__all__ = ["in_chunks", "progress_bar"]
 
 _CHUNK = 1000  # rows; also the step of the progress bar
 _PATIENCE = 3.0  # seconds before a bar appears unasked
@@ -25,17 +24,6 @@ def progress_bar(total, unit, label, progress):
         delay=_PATIENCE if progress is None else 0,
         leave=False,
     )
-
-
-def generator(random_state):
-    """A random generator for a seed; one that is given goes on."""
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"random_state={random_state!r} is not allowed: give a whole number, 0 or larger, or a "
-            "numpy Generator"
-        ) from error
 
 
 def in_chunks(function, rows, n_jobs=1, progress=None, size=_CHUNK):

@@ -28,6 +28,11 @@ class PinnedFits:
         self.zones, self.loss, self.n, self.reference = fits.zones, fits.loss, fits.n, fits.reference
         self.y = fits.y
 
+    def in_range(self, rows):
+        """As for `ZoneFits`; the response that pins the fits must be in the range too."""
+        inside = np.min(self.y) <= self._z_hat <= np.max(self.y)
+        return self._fits.in_range(rows) & inside
+
     def fit(self, j):
         """The `BaseFit` of zone ``j``."""
         if j not in self._made:

@@ -4,15 +4,14 @@ Both are baselines: they know the set only to their resolution, and only if it i
 has no part between two points (grid), so they are not certified.
 """
 
-from dataclasses import replace
-
 import numpy as np
 
-from ..checks import is_count, is_number
+from ..checks import is_count
 from ..errors import InputError
 from ..scores import conformal_rank
 from .conformity import exact_p, refitted
 from .intervals import simple_intervals
+from .options import check_tol
 from .parallel import in_chunks
 from .scoring import as_scoring
 
@@ -43,8 +42,7 @@ def root(fits, rows, alphas, *, side="two-sided", tol=1e-6, progress=None, score
     list of Intervals
         NaN where the prediction itself is not in a two-sided set, so that there is nothing to start from.
     """
-    if not (is_number(tol) and 0 < tol < 1):
-        raise InputError(f"tol={tol!r} is not allowed: give a share of the response's scale such as 1e-6")
+    check_tol(tol)
     scoring = as_scoring(score, scale, side, fits.loss, "root", learned=False)
     ends = _Root(fits, scoring, tol)
     return _by_row(ends, fits, rows, alphas, side, "root", tol * fits.scale, progress)
@@ -100,12 +98,9 @@ class _Refitted:
 
     def p(self, row, sigma, z):
         """p-values at candidates (g,)."""
-        if self.scoring.plain:
-            return exact_p(self.fits, row, z, self.scoring.side)
         out, sigma = np.empty(len(z)), np.append(self.sigma, sigma)
         for i, (r, scale) in enumerate(zip(*refitted(self.fits, row, z), strict=True)):
-            scoring = replace(self.scoring, score=self.scoring.score.in_units(scale))
-            scores = scoring.values(r, sigma)
+            scores = self.scoring.in_units(scale).values(r, sigma)
             tie = _TIE * np.max(np.abs(scores))
             out[i] = (1.0 + np.count_nonzero(scores[:-1] >= scores[-1] - tie)) / len(scores)
         return out
@@ -117,11 +112,6 @@ class _Root(_Refitted):
         self.tol = tol * fits.scale
 
     def _inside(self, row, sigma, z, alpha):
-        if self.scoring.plain:  # a baseline that refits, also where a path would tell
-            ((r,), _) = refitted(self.fits, row, np.array([z]))
-            scores = self.scoring.values(r, 1.0)
-            above = np.count_nonzero(scores[:-1] >= scores[-1] - _TIE * self.fits.scale)
-            return (1.0 + above) / len(scores) > alpha
         return self.p(row, sigma, np.array([z]))[0] > alpha
 
     def _start(self, row, sigma, alpha):
@@ -161,6 +151,11 @@ class _Grid(_Refitted):
     def __init__(self, fits, scoring, z):
         super().__init__(fits, scoring)
         self.z = z
+
+    def p(self, row, sigma, z):
+        # All candidates of a plain score are read off a path where there is one.
+        plain = self.scoring.plain
+        return exact_p(self.fits, row, z, self.scoring.side) if plain else super().p(row, sigma, z)
 
     def __call__(self, row, sigma, alpha):
         inside, side = np.flatnonzero(self.p(row, sigma, self.z) > alpha), self.scoring.side

@@ -65,22 +65,12 @@ def _row(fits, row, ranks, scoring, bound, trained, sigma):
 def _zone_ends(fits, j, row, ranks, scoring, bound, trained, sigma):
     """Ends in one zone, as if it were the whole line."""
     base, scale = fits.fit(j), fits.zones[j].scale
-    score = scoring.score.in_units(scale)
+    scoring = scoring.in_units(scale)
     moves = reach(base, new_rows(base, row, bound), bound)
     slope = np.array([max(base.steepest(-1), base.steepest(1))])
     tau, own = scale * moves.tau(slope)[0] / trained, scale * float(moves.shift(slope)[0])
-    r, middle = scale * base.solution.r / trained, float(base.predict(row)[0])
-    if scoring.side == "two-sided":
-        upper = score.upper(r, tau)
-    else:
-        upper = (r if scoring.side == "upper" else -r) + tau
-    out = []
-    for k in ranks:
-        level = float(kth_smallest(upper, k))
-        if scoring.side != "two-sided":
-            ends = (-np.inf, level * sigma) if scoring.side == "upper" else (-level * sigma, np.inf)
-        else:
-            ends = tuple(float(end) * sigma for end in score.interval(np.array(level)))
-        # The new score is at most its level while its residual, which may move by tau, is in the interval.
-        out.append((middle + ends[0] - own, middle + ends[1] + own))
-    return np.array(out)
+    upper, middle = scoring.upper(scale * base.solution.r / trained, tau), float(base.predict(row)[0])
+    levels = np.array([float(kth_smallest(upper, k)) for k in ranks])
+    low, high = scoring.interval(levels, sigma)
+    # The new score is at most its level while its residual, which may move by tau, is in the interval.
+    return np.column_stack([middle + low - own, middle + high + own])

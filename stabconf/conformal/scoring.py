@@ -5,7 +5,7 @@ residuals on some columns, positive by construction. A learned one is made from 
 made from, so that the rows that calibrate are treated as new rows are.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -69,6 +69,16 @@ class Scoring:
     def scales(self, which, r, n, m):
         """Scales of the training and the new rows; ones where there are none."""
         return (np.ones(n), np.ones(m)) if self.scale is None else self.scale.of(which, r)
+
+    def in_units(self, scale):
+        """The same where the fit has this scale."""
+        return replace(self, score=self.score.in_units(scale))
+
+    def upper(self, r, tau):
+        """Upper bounds on the scores of scaled residuals that may move by ``tau``."""
+        if self.side == "two-sided":
+            return self.score.upper(r, tau)
+        return (r if self.side == "upper" else -r) + tau
 
     def values(self, r, sigma):
         """Scores of residuals in units of the response."""

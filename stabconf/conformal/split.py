@@ -8,7 +8,7 @@ from ..checks import is_number
 from ..errors import InputError
 from ..scores import conformal_rank, kth_smallest
 from .intervals import simple_intervals
-from .parallel import generator
+from .options import generator
 from .scoring import as_scoring
 
 __all__ = ["split"]

@@ -82,11 +82,7 @@ def _within_range(fits, rows, lower, upper, inner):
     """Outer ends beyond the range of the training responses, where the paper's constant says nothing, are
     opened, inner ones cut."""
     low, high = np.min(fits.y), np.max(fits.y)
-    known = np.ones(len(rows), dtype=bool)
-    for j, zone in enumerate(fits.zones):
-        if not zone.keep:
-            prediction = fits.fit(j).predict(rows)
-            known &= (prediction >= low) & (prediction <= high)
+    known = fits.in_range(rows)
     lower = np.where(known & (lower >= low), lower, -np.inf)
     upper = np.where(known & (upper <= high), upper, np.inf)
     if inner[0] is not None:

@@ -112,6 +112,12 @@ class ZoneFits:
         theta = minimise(problem, self._start, **self._options).x
         return lambda rows: centre + scale * (columns.apply(rows) @ theta)
 
+    def in_range(self, rows):
+        """Whether the predictions of new rows lie in the range of the responses, in every zone (bools)."""
+        fits = [self.fit(j) for j, zone in enumerate(self.zones) if not zone.keep]
+        made = np.array([fit.predict(rows) for fit in fits]).reshape(len(fits), len(rows))
+        return np.all((made >= np.min(self.y)) & (made <= np.max(self.y)), axis=0)
+
     def at(self, z):
         """Index of a zone that holds the candidate ``z``."""
         return next(j for j, zone in enumerate(self.zones) if zone.lower <= z <= zone.upper)

@@ -8,11 +8,11 @@ from functools import partial
 
 import numpy as np
 
-from ...checks import is_number
-from ...errors import AssumptionError, InputError
+from ...errors import AssumptionError
 from ...path import merge
 from ...scores import conformal_rank
 from ..intervals import simple_intervals
+from ..options import check_tol
 from ..parallel import in_chunks
 from .clipped import ClippedPieces
 from .pieces import OuterEnds
@@ -48,8 +48,7 @@ def exact(fits, rows, alphas, *, side="two-sided", tol=1e-6, n_jobs=1, progress=
     list of Intervals
         One an alpha; the fits are shared, so more alphas cost little.
     """
-    if not (is_number(tol) and 0 < tol < 1):
-        raise InputError(f"tol={tol!r} is not allowed: give a share of the response's scale such as 1e-6")
+    check_tol(tol)
     _require_unique(fits)
     ranks = [conformal_rank(alpha, fits.n) for alpha in alphas]
     finite = sorted({k for k in ranks if k <= fits.n})
@@ -128,7 +127,7 @@ def _sets(solver, rows, ranks, side):
             whole = [i for i in apart if doubt[j, i] and (j, i) not in known]
             for i in apart:
                 if (j, i) in known or not doubt[j, i]:
-                    apart[i] += _cut(zone, *known.get((j, i), (lower[i], upper[i])))
+                    apart[i] += zone.cut([known.get((j, i), (lower[i], upper[i]))])
             for i, found in zip(whole, solver.pieces(j, rows[whole], k) if whole else (), strict=True):
                 apart[i] += found
         pieces = {}
@@ -152,12 +151,6 @@ def _settle_zones(solver, rows, k, doubt, side):
         ends = zip(which[simple], low.ends[0, simple], high.ends[0, simple], strict=True)
         out |= {(j, i): (lower, upper) for i, lower, upper in ends}
     return out
-
-
-def _cut(zone, lower, upper):
-    """An interval cut to a zone: a list of at most one."""
-    low, high = max(zone.lower, lower), min(zone.upper, upper)
-    return [(low, high)] if low <= high else []
 
 
 def _ends(solver, rows, ranks, direction):

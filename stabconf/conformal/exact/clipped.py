@@ -216,11 +216,8 @@ class ClippedPieces(Pieces):
 
     def _clip(self, path, zone, k):
         """The set along a path, in units of the response and cut to the zone."""
-        centre, scale = zone.centre, zone.scale
-        pieces = path.pieces(self.fits.X, (self.fits.y - centre) / scale, k, self.sign)
-        pieces = [(centre + scale * low, centre + scale * high) for low, high in pieces]
-        cut = [(max(low, zone.lower), min(high, zone.upper)) for low, high in pieces]
-        return [(low, high) for low, high in cut if low <= high]
+        v = (self.fits.y - zone.centre) / zone.scale
+        return zone.cut_scaled(path.pieces(self.fits.X, v, k, self.sign))
 
     # Gaps ----------------------------------------------------------------------------------------
 

@@ -51,8 +51,7 @@ def scan(fits, j, row, k, side, tol):
         return merge(above + below), 2
     bottom = zone.lower if math.isfinite(zone.lower) else point(low, start).z
     pieces, count = _walk(point, high, low, bottom, max(1.0, abs(high)), start, k, side, tol)
-    pieces = [(max(one, zone.lower), min(two, zone.upper)) for one, two in pieces + above + below]
-    return merge([each for each in pieces if each[0] <= each[1]], near=0.1 * tol * zone.scale), count + 2
+    return merge(zone.cut(pieces + above + below), near=0.1 * tol * zone.scale), count + 2
 
 
 def _walk(point, high, low, bottom, length, theta, k, side, tol):

@@ -1,0 +1,25 @@
+"""Checks of options that several methods share."""
+
+import numpy as np
+
+from ..checks import is_number
+from ..errors import InputError
+
+__all__ = ["check_tol", "generator"]
+
+
+def check_tol(tol):
+    """Refuse a tolerance that is not a share."""
+    if not (is_number(tol) and 0 < tol < 1):
+        raise InputError(f"tol={tol!r} is not allowed: give a share of the response's scale such as 1e-6")
+
+
+def generator(random_state):
+    """A random generator for a seed; one that is given goes on."""
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"random_state={random_state!r} is not allowed: give a whole number, 0 or larger, or a "
+            "numpy Generator"
+        ) from error
