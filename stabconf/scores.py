@@ -1,15 +1,19 @@
 """Conformity scores and the conformal order statistic (theory, section 1).
 
 p(z) = (1 + #{i : E_i >= E_N}) / N and the set is {z : p(z) > alpha}, which is E_N <= the k-th smallest
-of E_1..E_n with k = ceil((1 - alpha) N). Stability adds ``r * a_i`` to each score, with one number r a new
-row: `kth_of_lines` finds the k-th smallest of such sums for many r at once.
+of E_1..E_n with k = ceil((1 - alpha) N). Within groups, or with weights for a shift of the covariates
+(section 7), only some rows count, or each with its weight: `Peers` says which, and a `Rank` is the order
+statistic that follows. Stability adds ``r * a_i`` to each score, with one number r a new row:
+`kth_of_lines` finds the k-th smallest of such sums for many r at once.
 """
+
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from .response import ceil_rank
 
-__all__ = ["conformal_rank", "p_values", "kth_smallest", "kth_of_lines", "window_lines"]
+__all__ = ["Peers", "Rank", "conformal_rank", "p_values", "kth_smallest", "kth_of_lines", "window_lines"]
 
 _DIRECT = 16384  # sums to sort directly rather than to narrow down first
 
@@ -23,6 +27,139 @@ def conformal_rank(alpha, n):
     (90, 11)
     """
     return ceil_rank(1.0 - alpha, n + 1)
+
+
+@dataclass(frozen=True)
+class Rank:
+    """An order statistic of the training scores: the smallest one up to which rows of a mass lie.
+
+    Attributes
+    ----------
+    mass : int, float or (m,) array
+        The rank k where every row counts once; else the weight that must lie at or below the order
+        statistic, one for all new rows or one each.
+    which : (c,) array of int or None
+        The rows that count; None for all.
+    weights : (c,) array or None
+        Their weights, positive; None where each counts once.
+    """
+
+    mass: int | float | np.ndarray
+    which: np.ndarray | None = None
+    weights: np.ndarray | None = None
+
+    def of(self, values):
+        """The values (..., n) of the rows that count (..., c)."""
+        values = np.asarray(values)
+        return values if self.which is None else values[..., self.which]
+
+    def kth(self, values):
+        """The order statistic of values (..., n), or (m, n) for a mass of each new row; ``inf`` where the
+        rows have less than the mass.
+
+        Examples
+        --------
+        >>> scores = np.array([3.0, 1.0, 2.0])
+        >>> float(Rank(2).kth(scores)), float(Rank(0.6, weights=np.array([1.0, 0.2, 0.3])).kth(scores))
+        (2.0, 3.0)
+        """
+        values = self.of(values)
+        if self.weights is None:
+            return kth_smallest(values, self.mass)
+        order = np.argsort(values, axis=-1)
+        heap = np.cumsum(self.weights[order], axis=-1)
+        place = np.sum(heap < np.asarray(self.mass)[..., None], axis=-1)
+        padded = np.concatenate(
+            [np.take_along_axis(values, order, axis=-1), np.full((*values.shape[:-1], 1), np.inf)], axis=-1
+        )
+        return np.take_along_axis(padded, place[..., None], axis=-1)[..., 0]
+
+    def passed(self, below):
+        """Whether rows (..., n) that lie below a score have the mass, so that the score is too large."""
+        below = self.of(below)
+        heap = np.sum(below, axis=-1) if self.weights is None else below @ self.weights
+        return heap >= self.mass
+
+    def window(self, low, high):
+        """The rows that can be the order statistic of scores between two bounds (n,).
+
+        Returns
+        -------
+        rows : (w,) array of int
+        rank : Rank
+            The same order statistic among these rows alone.
+        """
+        low, high = self.of(low), self.of(high)
+        alone = replace(self, which=None)
+        below = high < replace(alone, mass=np.min(self.mass)).kth(low)
+        kept = np.flatnonzero(~below & (low <= replace(alone, mass=np.max(self.mass)).kth(high)))
+        gone = np.count_nonzero(below) if self.weights is None else float(np.sum(self.weights[below]))
+        weights = None if self.weights is None else self.weights[kept]
+        return kept if self.which is None else self.which[kept], Rank(self.mass - gone, None, weights)
+
+    def take(self, rows):
+        """The same for some of the new rows."""
+        return replace(self, mass=self.mass[rows]) if np.ndim(self.mass) else self
+
+    @property
+    def shared(self):
+        """Whether it is one for all new rows."""
+        return np.ndim(self.mass) == 0
+
+
+@dataclass(frozen=True)
+class Peers:
+    """The training rows that new rows are ranked among, and how much each counts (theory, section 7).
+
+    Attributes
+    ----------
+    count : int
+        Number of training rows.
+    which : (c,) array of int or None
+        Those that count: a group's; None for all.
+    weights : (c,) array or None
+        Likelihood ratios at those rows, not negative; None where each counts once.
+    own : (m,) array or None
+        The same at the new rows.
+    """
+
+    count: int
+    which: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    own: np.ndarray | None = None
+
+    @property
+    def size(self):
+        """Number of rows that count."""
+        return self.count if self.which is None else len(self.which)
+
+    def rank(self, alpha):
+        """The `Rank` up to which new scores are in the set."""
+        if self.weights is None:
+            return Rank(conformal_rank(alpha, self.size), self.which)
+        total = float(np.sum(self.weights)) + self.own
+        some = self.weights > 0
+        which = np.arange(self.count) if self.which is None else self.which
+        # Guarded against floating point as `ceil_rank` is.
+        return Rank((1.0 - alpha - 1e-12) * total, which[some], self.weights[some])
+
+    def open(self, alpha):
+        """Which new rows have the whole line as their set (m,), or one flag for all."""
+        if self.weights is None:
+            return conformal_rank(alpha, self.size) > self.size
+        return np.sum(self.weights) < self.rank(alpha).mass
+
+    def p(self, above):
+        """p-values of new rows, one each or one for all, from whether the training scores are no smaller
+        than the new one (..., n)."""
+        above = above if self.which is None else above[..., self.which]
+        if self.weights is None:
+            return (1.0 + np.sum(above, axis=-1)) / (self.size + 1.0)
+        return (self.own + above @ self.weights) / (np.sum(self.weights) + self.own)
+
+    def take(self, rows):
+        """The same for some of the new rows."""
+        return self if self.own is None else replace(self, own=self.own[rows])
 
 
 def p_values(scores, new_score):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from referee import augmented_location_scale
 
 from stabconf.response import ceil_rank, location_scale, zones
-from stabconf.scores import conformal_rank, kth_of_lines, kth_smallest, p_values
+from stabconf.scores import Peers, Rank, conformal_rank, kth_of_lines, kth_smallest, p_values
 
 
 def test_rank_is_guarded_against_floating_point():
@@ -89,3 +89,49 @@ def test_location_and_scale_are_equivariant():
     assert moved == pytest.approx((3.0 + 2.0 * centre, 2.0 * scale))
     assert location_scale(np.full(5, 7.0)) == (7.0, 1.0)
     assert location_scale(y, None)[0] == 0.0
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_ranks_of_peers_are_their_p_values_turned_round(grouped, weighted):
+    rng = np.random.default_rng(5)
+    for trial in range(30):
+        n, alpha = 25, float(rng.choice([0.05, 0.1, 0.3, 0.5]))
+        scores = np.round(rng.exponential(size=n), 1)
+        which = np.flatnonzero(rng.random(n) < 0.6) if grouped else None
+        rows = np.arange(n) if which is None else which
+        weights = rng.integers(0, 4, len(rows)) / 2.0 if weighted else None
+        own = rng.exponential(size=3) if weighted else None
+        peers = Peers(n, which, weights, own)
+        mass = np.ones(len(rows)) if weights is None else weights
+        for new in np.arange(0.0, 5.0, 0.1):
+            above = scores >= new
+            by_hand = [
+                (w + mass @ above[rows]) / (np.sum(mass) + w) for w in (np.ones(1) if own is None else own)
+            ]
+            np.testing.assert_allclose(np.broadcast_to(peers.p(above), len(by_hand)), by_hand)
+            limit = peers.rank(alpha).kth(np.tile(scores, (3, 1)) if weighted else scores)
+            inside = np.broadcast_to(new <= limit, len(by_hand))
+            np.testing.assert_array_equal(inside, np.array(by_hand) > alpha + 1e-11, err_msg=f"{trial}")
+            passed = np.broadcast_to(peers.rank(alpha).passed(~above), len(by_hand))
+            np.testing.assert_array_equal(inside, ~passed)
+        is_open = np.broadcast_to(peers.open(alpha), len(by_hand))
+        np.testing.assert_array_equal(is_open, np.broadcast_to(np.isinf(limit), len(by_hand)))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_window_of_rows_keeps_the_order_statistic(weighted):
+    rng = np.random.default_rng(7)
+    for _ in range(50):
+        n = 40
+        low = rng.standard_normal(n)
+        high = low + 0.3 * rng.random(n)
+        which = np.flatnonzero(rng.random(n) < 0.8)
+        rank = Rank(int(rng.integers(1, len(which) + 1)), which)
+        if weighted:
+            weights = rng.exponential(size=len(which))
+            rank = Rank(weights.sum() * rng.uniform(0.1, 0.9, 5), which, weights)
+        values = low + (high - low) * rng.random((5, n))
+        rows, narrow = rank.window(low, high)
+        assert len(rows) < len(which)
+        np.testing.assert_array_equal(narrow.kth(values[:, rows]), rank.kth(values))
