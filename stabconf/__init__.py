@@ -18,6 +18,7 @@ from .estimator import EstimatorResults
 from .losses import LAD, Huber, Linex, LogCosh, Power, PseudoHuber, Quantile, Squared
 from .model import fit
 from .penalties import ElasticNet, NoPenalty, Ridge
+from .quantiles import QuantileResults, fit_quantiles
 from .residual_scores import UserScore
 from .results import Results
 from .results_base import load
@@ -25,10 +26,12 @@ from .results_base import load
 __all__ = [
     "__version__",
     "fit",
+    "fit_quantiles",
     "compare",
     "load",
     "Results",
     "EstimatorResults",
+    "QuantileResults",
     "Squared",
     "LAD",
     "Quantile",

@@ -364,6 +364,6 @@ def standardizer(X, names, intercept, standardize=True):
             f"{listed(columns, 'column')} of the design {'is' if len(columns) == 1 else 'are'} "
             "constant in training, so the coefficient is 0: drop the term if that is not meant",
             DataWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return made

@@ -19,7 +19,7 @@ def fit_design(design, columns, model):
     """
     centre, scale = 0.0, 1.0
     if model.standardize:
-        centre, scale = location_scale(design.y, None if design.intercept is None else model.loss.level)
+        centre, scale = location_scale(design.y, None if design.intercept is None else model.location_level)
     slopes = np.arange(len(design.names)) != design.intercept
     ridge, lasso = model.penalty.weights(len(design.y), slopes)
     problem = Problem(columns.apply(design.X), (design.y - centre) / scale, model.loss, ridge, lasso)

@@ -41,6 +41,7 @@ def interval_frame(intervals, complete, index, design):
         "stability_share": intervals.stability_share,
         "tilted_fits": intervals.tilted_fits,
         "pieces": {labels[i]: list(found) for i, found in intervals.pieces.items()},
+        "empty": labels[np.isnan(intervals.lower)].tolist(),
     }
     return frame
 
@@ -48,21 +49,21 @@ def interval_frame(intervals, complete, index, design):
 def level_frame(frames, alphas):
     """Frames of several alphas side by side, a column level per alpha."""
     attrs = dict(frames[0].attrs)
-    for name in ("k", "stability_share", "pieces", "guarantee"):
+    for name in ("k", "stability_share", "pieces", "empty", "guarantee"):
         attrs[name] = [frame.attrs[name] for frame in frames]
     frame = pd.concat(frames, axis=1, keys=alphas, names=["alpha", None])
     frame.attrs = {**attrs, "alpha": alphas}
     return frame
 
 
-def conformity_frame(values, index, candidates):
-    """p-values and their bounds (m, 3, g) in long form, indexed by row and candidate."""
+def conformity_frame(values, index, candidates, columns=("p", "p_lo", "p_up")):
+    """p-values and their bounds (m, len(columns), g) in long form, indexed by row and candidate."""
     places = np.repeat(np.arange(len(index)), len(candidates))
     labels = [index.take(places), np.tile(candidates, len(index))]
     return pd.DataFrame(
-        np.moveaxis(values, 1, 2).reshape(-1, 3),
+        np.moveaxis(values, 1, 2).reshape(-1, len(columns)),
         index=pd.MultiIndex.from_arrays(labels, names=[index.name, "z"]),
-        columns=["p", "p_lo", "p_up"],
+        columns=list(columns),
     )
 
 

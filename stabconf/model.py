@@ -16,7 +16,7 @@ from .penalties import as_penalty
 from .results import ModelSpec, Results
 from .solvers import SOLVERS
 
-__all__ = ["fit", "fit_in_scope"]
+__all__ = ["fit", "fit_in_scope", "fitted", "prepare"]
 
 
 def fit(
@@ -98,8 +98,18 @@ def _fit(scope, formula, data, *, loss, penalty, l1_ratio, standardize, missing,
         check_estimator(
             estimator, tau, [name for name, value in given.items() if value != fit.__kwdefaults__[name]]
         )
-    solver, tol, max_iter = (solving[name] for name in ("solver", "tol", "max_iter"))
-    loss, penalty = as_loss(loss), as_penalty(penalty, l1_ratio)
+    penalty = as_penalty(penalty, l1_ratio)
+    loss = as_loss(loss)
+    design, columns = prepare(scope, formula, data, standardize, missing, **solving)
+    names = {"endog_names": design.response, "exog_names": list(design.names)}
+    shared = {"formula": formula, "standardize": standardize, "missing": missing, **names}
+    if estimator is not None:
+        return EstimatorResults(EstimatorSpec(estimator=estimator, tau=tau, **shared), design, columns)
+    return fitted(ModelSpec(loss=loss, penalty=penalty, **shared, **solving), design, columns)
+
+
+def prepare(scope, formula, data, standardize, missing, *, solver, tol, max_iter):
+    """The `Design` and the `Standardizer` of its columns, with the options checked."""
     _check_options(standardize, solver, tol, max_iter)
     design = build_design(formula, data, scope, missing)
     columns = standardizer(design.X, design.names, design.intercept, standardize)
@@ -108,32 +118,21 @@ def _fit(scope, formula, data, *, loss, penalty, l1_ratio, standardize, missing,
             f"response {design.response!r} is {design.y[0]:g} in every row: the intervals describe a "
             "point; check that this is the column you mean",
             DataWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-    if estimator is not None:
-        spec = EstimatorSpec(
-            formula, estimator, tau, standardize, missing, design.response, list(design.names)
-        )
-        return EstimatorResults(spec, design, columns)
-    model = ModelSpec(
-        formula=formula,
-        loss=loss,
-        penalty=penalty,
-        standardize=standardize,
-        missing=missing,
-        solver=solver,
-        tol=float(tol),
-        max_iter=int(max_iter),
-        endog_names=design.response,
-        exog_names=list(design.names),
-    )
+    return design, columns
+
+
+def fitted(model, design, columns):
+    """The `Results` of a model, with a warning where its fit did not converge."""
     centre, scale, solution = fit_design(design, columns, model)
     if not solution.success:
         warnings.warn(
-            f"the fit did not converge in {solution.nit} steps ({solution.message}): raise max_iter "
-            f"(now {max_iter}), tol (now {tol:g}) or penalty; intervals stay valid but are wider",
+            f"the fit of {model.loss.describe()} did not converge in {solution.nit} steps "
+            f"({solution.message}): raise max_iter (now {model.max_iter}), tol (now {model.tol:g}) or "
+            "penalty; intervals stay valid but are wider",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return Results(model, design, columns, centre, scale, solution)
 

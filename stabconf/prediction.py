@@ -29,14 +29,14 @@ class Prediction:
         Returns
         -------
         DataFrame
-            ``mean``, ``obs_ci_lower``, ``obs_ci_upper`` (and the inner ends where asked for); rows with
-            missing values are kept, as NaN.
+            ``mean`` (and the fitted quantiles, where several are), ``obs_ci_lower``, ``obs_ci_upper`` (and
+            the inner ends where asked for); rows with missing values are kept, as NaN.
         """
         if not np.isscalar(alpha):
             raise InputTypeError(f"alpha={alpha!r}: summary_frame takes one number; loop, or use conf_int")
         ends = self.conf_int(alpha).add_prefix("obs_ci_")
         attrs = ends.attrs
-        frame = pd.concat([self.predicted_mean.rename("mean"), ends], axis=1)
+        frame = pd.concat([self._results._prediction_columns(self._exog), ends], axis=1)
         frame.columns.name = ends.columns.name
         frame.attrs = attrs
         return frame

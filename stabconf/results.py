@@ -43,6 +43,8 @@ class ModelSpec:
     max_iter : int
     endog_names : str
     exog_names : list of str
+    level : float or None
+        Level of the response's location; None for that of the loss.
     """
 
     formula: str
@@ -55,6 +57,12 @@ class ModelSpec:
     max_iter: int
     endog_names: str
     exog_names: list
+    level: float | None = None
+
+    @property
+    def location_level(self):
+        """Level of the response's location."""
+        return self.loss.level if self.level is None else self.level
 
 
 class Results(BaseResults):
@@ -262,6 +270,7 @@ class Results(BaseResults):
             model.solver,
             model.tol,
             model.max_iter,
+            model.location_level,
         )
 
     def _predictions(self, rows):

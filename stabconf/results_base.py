@@ -235,6 +235,10 @@ class BaseResults:
     def _X(self):
         return self._columns.apply(self._design.X)
 
+    def _prediction_columns(self, exog):
+        """What `Prediction.summary_frame` shows beside the intervals (DataFrame)."""
+        return self.predict(exog).rename("mean").to_frame()
+
     def _new_rows(self, exog):
         if exog is None:
             return self._X, self._design.index

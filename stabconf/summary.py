@@ -10,7 +10,7 @@ from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
-__all__ = ["summarise", "summarise_estimator"]
+__all__ = ["summarise", "summarise_estimator", "summarise_quantiles"]
 
 _WIDTH = 78
 
@@ -87,6 +87,67 @@ def summarise_estimator(results, design, made):
         notes.append(f"Predictions and intervals are of the transformed response {design.response}.")
     summary.add_extra_txt(_numbered(notes))
     return summary
+
+
+def summarise_quantiles(results, design, fits, made):
+    """The `Summary` of quantile fits and of the band's intervals at the training points.
+
+    Parameters
+    ----------
+    results : QuantileResults
+    design : Design
+    fits : list of Results
+        One a level.
+    made : Intervals or None
+        None where there is one level only.
+    """
+    model, summary = results.model, _Summary()
+    steps = sum(fit._solution.nit for fit in fits)
+    left = [
+        ("Dep. Variable:", design.response),
+        ("Loss:", "quantile"),
+        ("Penalty:", model.penalty.describe()),
+        ("Standardize:", str(model.standardize)),
+    ]
+    right = [
+        ("No. Observations:", str(results.nobs)),
+        ("Rows dropped:", str(len(design.dropped))),
+        ("Converged:", f"{'yes' if results.converged else 'NO'}, {steps} steps"),
+        ("Rows that cross:", str(int(results.crossing().sum()))),
+    ]
+    summary.tables.append(_pairs("Regularised quantile regression", left, right))
+    cells = [[_number(value) for value in row] for row in results.params.to_numpy()]
+    names = [textwrap.shorten(str(name), 40, placeholder="...") for name in design.names]
+    head = [f"{level:.2f}" if round(level, 2) == level else f"{level:g}" for level in model.quantiles]
+    summary.tables.append(SimpleTable(cells, head, names, title=None, txt_fmt=fmt_params))
+    notes = []
+    if made is not None:
+        summary.tables.append(_band_table(made, (model.quantiles[0], model.quantiles[-1])))
+        notes.append(
+            f"Guarantee: {made.guarantee} (certified), given the design map learned in training; the "
+            "intervals are exact full conformal sets of the distance from the band."
+        )
+    notes.append("'Rows that cross' are training rows where a lower quantile lies above a higher one.")
+    summary.add_extra_txt(_notes(results, design, notes))
+    return summary
+
+
+def _band_table(made, pair):
+    finite = made.width[np.isfinite(made.width)]
+    spread = (np.min(finite), np.max(finite)) if len(finite) else (np.inf, np.inf)
+    left = [
+        ("Method:", f"{made.method}, band {pair[0]:g} to {pair[1]:g}"),
+        ("alpha:", f"{made.alpha:g}"),
+        ("Order statistic:", f"{made.k} of {made.n}"),
+    ]
+    right = [
+        ("Mean width:", _mean_width(made)),
+        ("Narrowest:", _number(spread[0])),
+        ("Widest:", _number(spread[1])),
+    ]
+    count = len(made.width)
+    where = "the training points" if count == made.n else f"{count} of the training points"
+    return _pairs(f"Conformal intervals at {where}", left, right)
 
 
 def _model_table(results, design, solution):

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..errors import AssumptionError, InputError, InputTypeError
 from ..stability import default_bound, new_rows
+from .bands import BandFits, band_conformity, exact_band, stable_band
 from .conformity import conformity, refitted
 from .cross import cross, cv_plus, jackknife_plus
 from .estimator import TAUS, EstimatorFits, user_stable
@@ -24,6 +25,9 @@ from .stable import stable
 from .zone_fits import ZoneFits
 
 __all__ = [
+    "band_conformity",
+    "BAND_METHODS",
+    "BandFits",
     "batch",
     "check_bound",
     "conformity",
@@ -33,6 +37,7 @@ __all__ = [
     "EstimatorFits",
     "FixedScale",
     "exact",
+    "exact_band",
     "grid",
     "interpolation",
     "Intervals",
@@ -48,6 +53,7 @@ __all__ = [
     "row_tau",
     "split",
     "stable",
+    "stable_band",
     "TAUS",
     "ZoneFits",
 ]
@@ -116,6 +122,12 @@ def _check_side(side):
 ESTIMATOR_METHODS = {
     "stable": Method(user_stable, ("inner",)),
     **{name: METHODS[name] for name in ("split", "cross", "cv+", "jackknife+")},
+}
+
+
+BAND_METHODS = {
+    "exact": Method(exact_band, ("n_jobs", "progress")),
+    "stable": Method(stable_band, ("bound",)),
 }
 
 

@@ -106,15 +106,14 @@ class Intervals:
 
 def simple_intervals(lower, upper, k, n, alpha, side, method, **more):
     """`Intervals` of a method that uses no stability bound."""
-    m = len(lower)
-    known = {"certified": True, "guarantee": guarantee(alpha), "bound": None, **more}
+    nothing = np.zeros(len(lower))
+    known = {"certified": True, "guarantee": guarantee(alpha), "bound": None}
+    known |= {"surcharge": nothing, "tau": nothing, **more}
     return Intervals(
         lower=lower,
         upper=upper,
         inner_lower=None,
         inner_upper=None,
-        surcharge=np.zeros(m),
-        tau=np.zeros(m),
         k=k,
         n=n,
         alpha=alpha,

@@ -36,10 +36,15 @@ class ZoneFits:
         Coefficients of the training fit.
     solver, tol, max_iter
         As in `stabconf.solvers.minimise`.
+    level : float, optional
+        Level of the location; that of the loss by default.
     """
 
-    def __init__(self, X, y, loss, ridge, lasso, intercept, standardize, start, solver, tol, max_iter):
+    def __init__(
+        self, X, y, loss, ridge, lasso, intercept, standardize, start, solver, tol, max_iter, level=None
+    ):
         self.X, self.y, self.intercept = X, y, intercept
+        self._level = loss.level if level is None else level
         self.loss, factor = loss.simplest()
         self.ridge, self.lasso = ridge / factor, lasso / factor
         self.standardize = standardize
@@ -93,7 +98,7 @@ class ZoneFits:
     @property
     def level(self):
         """Level of the location; None where it is fixed at 0."""
-        return None if self.intercept is None else self.loss.level
+        return None if self.intercept is None else self._level
 
     def standardised(self, X, y):
         """The `Problem` of another sample of responses, with its location and scale."""

@@ -1,6 +1,7 @@
 """The fit as the new response, or location and scale, move (theory, section 5)."""
 
-from .augmented import Gap, PathError, gap_paths, response_path
+from .augmented import Gap, PathError, gap_paths, response_path, step_paths
+from .bands import BandPath, BandRows
 from .chords import chord_fits
 from .clipped import ClippedFit
 from .follow import follow
@@ -8,6 +9,8 @@ from .lines import ResponsePath, decided_prefix, merge
 from .tilted import Tilted, drift_lengths, tilted_fits
 
 __all__ = [
+    "BandPath",
+    "BandRows",
     "ClippedFit",
     "Gap",
     "PathError",
@@ -20,5 +23,6 @@ __all__ = [
     "gap_paths",
     "merge",
     "response_path",
+    "step_paths",
     "tilted_fits",
 ]

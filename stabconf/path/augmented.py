@@ -11,8 +11,9 @@ import numpy as np
 
 from .follow import follow, go_on, stationarity
 from .lines import ResponsePath
+from .tilted import tilted_fits
 
-__all__ = ["Gap", "PathError", "gap_paths", "response_path"]
+__all__ = ["Gap", "PathError", "gap_paths", "response_path", "step_paths"]
 
 _FIRST = 64  # rows watched at first
 _FEW = 2000  # rows that are all watched
@@ -42,6 +43,35 @@ def response_path(fit, x, slopes):
     w = np.concatenate([below[0][:0:-1], above[0]])
     theta = np.concatenate([below[1][:0:-1], above[1]])
     return ResponsePath(x, w, theta, below[2], above[2])
+
+
+def step_paths(fit, rows, slopes, refit):
+    """The `ResponsePath`s of many new rows where slopes are steps; broken where only its ends are known.
+
+    Parameters
+    ----------
+    fit, slopes
+        As in `response_path`.
+    rows : (m, p) array
+    refit : callable
+        As in `tilted_fits`.
+    """
+    still, ways = np.zeros(rows.shape[1]), []
+    for direction, slope in zip((-1, 1), slopes, strict=True):
+        tilt = np.full(len(rows), -direction * slope)
+        ways.append(tilted_fits(fit, rows, tilt, refit, corners=True))
+    out = []
+    for i, x in enumerate(rows):
+        parts = []
+        for direction, found in zip((-1, 1), ways, strict=True):
+            theta = found.corners[i]
+            if theta is None:
+                theta = np.array([fit.theta, fit.theta + found.move[i]])
+            parts.append((direction * np.maximum.accumulate(direction * (theta @ x)), theta))
+        w, theta = (np.concatenate([below[:0:-1], above]) for below, above in zip(*parts, strict=True))
+        broken = any(found.corners[i] is None for found in ways)
+        out.append(ResponsePath(x, w, theta, still, still, broken))
+    return out
 
 
 def _with_row(fit, x, slopes, w, u, side):

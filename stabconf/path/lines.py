@@ -32,6 +32,8 @@ class ResponsePath:
     before, after : (p,) arrays or None
         Movement of the coefficients per unit of w beyond the first and the last corner; None where the
         path ends there.
+    broken : bool
+        True where the path between the corners could not be followed, only its ends are known.
     """
 
     x: np.ndarray
@@ -39,6 +41,7 @@ class ResponsePath:
     theta: np.ndarray
     before: np.ndarray | None
     after: np.ndarray | None
+    broken: bool = False
 
     def pieces(self, X, v, k, sign=0, slack=None):
         """Intervals of w that make up the set (a list of pairs).

@@ -33,11 +33,15 @@ class Tilted:
         is left there are rounding errors at a unique minimiser.
     steps : (m,) array of int
         Steps of the path; 0 where it was given up for a fresh fit.
+    corners : list of (K, p) arrays or None
+        Coefficients where each path bends, from its start to its end, if asked for; None for a path
+        that was given up.
     """
 
     move: np.ndarray
     radius: np.ndarray
     steps: np.ndarray
+    corners: list | None = None
 
     @classmethod
     def of(cls, move):
@@ -79,7 +83,7 @@ def _chunks(size, n):
     return [order[first : first + count] for first in range(0, len(order), count)]
 
 
-def tilted_fits(fit, rows, tilt, refit):
+def tilted_fits(fit, rows, tilt, refit, corners=False):
     """Follow the fit of each new row from no tilt to its own.
 
     Parameters
@@ -89,6 +93,8 @@ def tilted_fits(fit, rows, tilt, refit):
     tilt : (m,) array
     refit : callable
         Fresh coefficients for a tilt vector (p,), where a path cannot be trusted.
+    corners : bool
+        Record where the paths bend.
 
     Returns
     -------
@@ -96,7 +102,7 @@ def tilted_fits(fit, rows, tilt, refit):
     """
     m, p = rows.shape
     move, radius = np.zeros((m, p)), np.zeros(m)
-    steps = np.zeros(m, dtype=int)
+    steps, bends = np.zeros(m, dtype=int), [None] * m
     size = np.abs(tilt) * fit.norms(rows)
     order, key = fit.order
     at_least = np.count_nonzero(key == 0) + 8
@@ -106,14 +112,17 @@ def tilted_fits(fit, rows, tilt, refit):
         while len(left) and fit.hessian_inverse is not None:
             watched = order[:count]
             force = -tilt[left, None] * rows[left]
-            found = follow(fit, watched, force)
+            found = follow(fit, watched, force, corners=corners)
             delta = found.theta - fit.theta
             e, relative = stationarity(fit, watched, found, force)
-            length = fit.length(delta)
+            length = _longest(fit, found) if corners else fit.length(delta)
             limit = key[count] if count < len(key) else np.inf
             good = found.arrived & (relative <= _TOLERANCE) & (length < limit)
             at = left[good]
             move[at], steps[at] = delta[good], found.steps[good]
+            if corners:
+                for i, j in zip(at, np.flatnonzero(good), strict=True):
+                    bends[i] = found.corners[j][1]
             if fit.penalised:
                 radius[at] = np.sqrt(np.sum(np.square(e[good]) / fit.ridge, axis=1))
             wider = ~good & found.arrived & (length >= limit)
@@ -125,7 +134,14 @@ def tilted_fits(fit, rows, tilt, refit):
         for i in part[steps[part] == 0]:
             theta, radius[i] = refit(tilt[i] * rows[i])
             move[i] = theta - fit.theta
-    return Tilted(move, radius, steps)
+    return Tilted(move, radius, steps, bends if corners else None)
+
+
+def _longest(fit, found):
+    """Longest moves on the way of paths whose corners are known (B,)."""
+    cuts = np.cumsum([0, *(len(theta) for _, theta in found.corners)])
+    lengths = fit.length(np.concatenate([theta for _, theta in found.corners]) - fit.theta)
+    return np.maximum.reduceat(lengths, cuts[:-1])
 
 
 def drift_lengths(fit, rows, tilt, stages):

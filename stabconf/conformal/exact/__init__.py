@@ -18,7 +18,7 @@ from .clipped import ClippedPieces
 from .pieces import OuterEnds
 from .smooth import SmoothPieces
 
-__all__ = ["exact", "make_pieces"]
+__all__ = ["exact", "make_pieces", "require_unique"]
 
 _JOIN = 1e-9  # of the scale: pieces nearer than this are one
 _DIRECTIONS = {"two-sided": (1, -1), "upper": (1,), "lower": (-1,)}
@@ -49,7 +49,7 @@ def exact(fits, rows, alphas, *, side="two-sided", tol=1e-6, n_jobs=1, progress=
         One an alpha; the fits are shared, so more alphas cost little.
     """
     check_tol(tol)
-    _require_unique(fits)
+    require_unique(fits)
     ranks = [conformal_rank(alpha, fits.n) for alpha in alphas]
     finite = sorted({k for k in ranks if k <= fits.n})
     found = in_chunks(partial(_chunk, fits, finite, side, tol), rows, n_jobs, progress) if finite else []
@@ -66,7 +66,7 @@ def make_pieces(fits, side, tol):
     return ClippedPieces(fits, side)
 
 
-def _require_unique(fits):
+def require_unique(fits):
     """Raise `AssumptionError` where the fit may not be unique, so that its set is not defined."""
     if np.all(fits.ridge > 0):
         return

@@ -10,7 +10,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...path import Gap, PathError, Tilted, drift_lengths, gap_paths, merge, response_path, tilted_fits
+from ...path import (
+    Gap,
+    PathError,
+    Tilted,
+    drift_lengths,
+    gap_paths,
+    merge,
+    response_path,
+    step_paths,
+    tilted_fits,
+)
 from ...scores import kth_of_lines, kth_smallest
 from ...solvers import minimise
 from .contraction import contractions
@@ -197,6 +207,18 @@ class ClippedPieces(Pieces):
             gaps.append(Gap((end - middle) / zone.scale, force, scale / zone.scale - 1.0))
         w = (middle - zone.centre) / zone.scale
         return gap_paths(self._fit(zone), rows, self.fits.loss.slopes, w, gaps)
+
+    def step_paths(self, j, rows):
+        """For each row the paths that make up zone or gap ``j``, where slopes are steps.
+
+        A zone has one path, of which at least the ends are known; a gap has one to each end, or None.
+        """
+        zone = self.fits.zones[j]
+        self.tilted += 2 * len(rows)
+        if zone.is_gap:
+            return self._gap_paths(zone, rows)
+        made = step_paths(self._fit(zone), rows, self.fits.loss.slopes, self._refit(j))
+        return [[path] for path in made]
 
     def residuals(self, j, row, z):
         zone = self.fits.zones[j]
