@@ -104,7 +104,7 @@ class Results(BaseResults):
 
     # Intervals -----------------------------------------------------------------------------------
 
-    def conformity(self, exog, z, side="two-sided", bound=None):
+    def conformity(self, exog, z, side="two-sided", bound=None, groups=None, weights=None):
         """The conformity function: exact p-values of candidate responses, between stability bounds.
 
         Parameters
@@ -116,6 +116,8 @@ class Results(BaseResults):
         side : {"two-sided", "upper", "lower"}
         bound : str, optional
             Stability bound, as in `conf_int_conformal`.
+        groups, weights : optional
+            Rank within groups, or by weight, as in `conf_int_conformal`.
 
         Returns
         -------
@@ -138,8 +140,13 @@ class Results(BaseResults):
         candidates = check_candidates(z)
         bound = check_bound(self._fits, bound, side)
         out = np.full((len(rows), 3, len(candidates)), np.nan)
-        for i in np.flatnonzero(~np.isnan(rows).any(axis=1)):
-            out[i] = conformity(self._fits, rows[i], candidates, side, bound)
+        ranking, complete = self._ranking(exog, groups, weights, ~np.isnan(rows).any(axis=1))
+        places = np.flatnonzero(complete)
+        parts = [(np.arange(len(places)), None)] if ranking is None else ranking.parts(complete)
+        for which, peers in parts:
+            for i, at in enumerate(places[which]):
+                own = None if peers is None else peers.take(i)
+                out[at] = conformity(self._fits, rows[at], candidates, side, bound, own)
         return conformity_frame(out, index, candidates)
 
     def tau(self, exog=None, bound=None, z=None):
@@ -177,7 +184,7 @@ class Results(BaseResults):
         columns = pd.Index([*self._design.index, "new"], dtype=object)
         return pd.DataFrame(out, index=index, columns=columns)
 
-    def conformal_set(self, exog, candidates, alpha=0.05, side="two-sided"):
+    def conformal_set(self, exog, candidates, alpha=0.05, side="two-sided", groups=None, weights=None):
         """The candidates in each row's conformal set, for responses that take few values.
 
         Parameters
@@ -188,6 +195,8 @@ class Results(BaseResults):
             The values that a response can take; categories coded as numbers.
         alpha : float
         side : {"two-sided", "upper", "lower"}
+        groups, weights : optional
+            Rank within groups, or by weight, as in `conf_int_conformal`.
 
         Returns
         -------
@@ -206,7 +215,11 @@ class Results(BaseResults):
         """
         alpha = check_one_alpha(alpha)
         values = check_candidates(candidates, "candidates")
-        p = self.conformity(exog, values, side)["p"].to_numpy().reshape(-1, len(values))
+        p = (
+            self.conformity(exog, values, side, groups=groups, weights=weights)["p"]
+            .to_numpy()
+            .reshape(-1, len(values))
+        )
         return label_sets(p, self._new_rows(exog)[1], list(candidates), alpha)
 
     # Presentation --------------------------------------------------------------------------------
@@ -267,11 +280,11 @@ class Results(BaseResults):
     def _predictions(self, rows):
         return self._centre + self._scale * (rows @ self._solution.x)
 
-    def _intervals(self, rows, alphas, method, side, options):
-        return make_intervals(self._fits, rows, alphas, method, side, options)
+    def _intervals(self, rows, alphas, method, side, options, parts=None):
+        return make_intervals(self._fits, rows, alphas, method, side, options, parts)
 
-    def _warn_about(self, made):
-        warn_about(made, self.model.loss, self.model.penalty, self._fits.zones)
+    def _warn_about(self, made, ranking):
+        warn_about(made, self.model.loss, self.model.penalty, self._fits.zones, ranking)
 
     def _with_map(self, design, columns):
         return Results(self.model, design, columns, *fit_design(design, columns, self.model))

@@ -40,18 +40,18 @@ def test_kth_of_lines_is_the_sort(seed, n, m, ties):
         offset, slope, r = np.round(offset), np.round(slope), np.round(r, 1)
     k = int(rng.integers(1, n + 1))
     expected = np.sort(offset + r[:, None] * slope, axis=1)[:, k - 1]
-    np.testing.assert_array_equal(kth_of_lines(offset, slope, k, r), expected)
+    np.testing.assert_array_equal(kth_of_lines(offset, slope, Rank(k), r), expected)
 
 
 def test_kth_of_lines_handles_many_lines_and_infinite_moves():
     rng = np.random.default_rng(0)
     offset, slope, r = rng.exponential(size=20000), rng.exponential(size=20000), rng.exponential(size=3000)
     r[5] = np.inf
-    got = kth_of_lines(offset, slope, 18000, r)
+    got = kth_of_lines(offset, slope, Rank(18000), r)
     assert np.isposinf(got[5])
     for j in (0, 17, 2999):
         assert got[j] == np.sort(offset + r[j] * slope)[17999]
-    assert np.all(np.isposinf(kth_of_lines(offset, slope, 20001, r)))
+    assert np.all(np.isposinf(kth_of_lines(offset, slope, Rank(20001), r)))
 
 
 @pytest.mark.parametrize("level", [0.5, 0.1, 0.25, 0.9, None])

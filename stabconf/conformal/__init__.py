@@ -12,7 +12,7 @@ from .cross import cross, cv_plus, jackknife_plus
 from .estimator import TAUS, EstimatorFits, user_stable
 from .exact import exact
 from .interpolation import interpolation
-from .intervals import Intervals
+from .intervals import Intervals, join
 from .movement import row_tau
 from .parallel import progress_bar
 from .pinned import batch, replace_one
@@ -56,14 +56,15 @@ _SIDES = ("two-sided", "upper", "lower")
 _SCORE = ("score", "scale")
 
 
-def _stable(fits, rows, alphas, *, side, bound=None, inner=False, score=None, scale=None):
+def _stable(fits, rows, alphas, *, side, bound=None, inner=False, score=None, scale=None, peers=None):
     scoring = as_scoring(score, scale, side, fits.loss, "stable", learned=False)
     if not scoring.plain:
         if inner:
             raise AssumptionError("inner=True goes with the absolute score and no scale: drop one of them")
-        return scored_stable(fits, rows, alphas, scoring, bound)
+        return scored_stable(fits, rows, alphas, scoring, bound, peers)
     bound = check_bound(fits, bound or default_bound(fits.loss), side)
-    return [stable(fits, rows, alpha, side=side, bound=bound, inner=inner) for alpha in alphas]
+    rest = {"side": side, "bound": bound, "inner": inner, "peers": peers}
+    return [stable(fits, rows, alpha, **rest) for alpha in alphas]
 
 
 def _exact(fits, rows, alphas, *, side, score=None, scale=None, **options):
@@ -77,10 +78,16 @@ def _exact(fits, rows, alphas, *, side, score=None, scale=None, **options):
 
 @dataclass(frozen=True)
 class Method:
-    """A method: ``run(fits, rows, alphas, side=..., **options)``, and the options it takes."""
+    """A method: ``run(fits, rows, alphas, side=..., **options)``, and the options it takes.
+
+    Where new rows are ranked among some training rows alone, or by weight, it is also given ``peers``, once
+    a group of new rows; or, if it is ``together``, all groups at once as ``parts``, pairs of new rows and
+    their `Peers`, so that fits to parts of the rows are made once.
+    """
 
     run: Callable
     options: tuple
+    together: bool = False
 
 
 METHODS = {
@@ -91,10 +98,10 @@ METHODS = {
     "interpolation": Method(interpolation, ("queries", "bound", "inner")),
     "root": Method(root, ("tol", "progress", *_SCORE)),
     "grid": Method(grid, ("points", "progress", *_SCORE)),
-    "split": Method(split, ("calibration", "random_state", *_SCORE)),
-    "cross": Method(cross, ("folds", "random_state", *_SCORE)),
-    "cv+": Method(cv_plus, ("folds", "random_state", *_SCORE)),
-    "jackknife+": Method(jackknife_plus, _SCORE),
+    "split": Method(split, ("calibration", "random_state", *_SCORE), together=True),
+    "cross": Method(cross, ("folds", "random_state", *_SCORE), together=True),
+    "cv+": Method(cv_plus, ("folds", "random_state", *_SCORE), together=True),
+    "jackknife+": Method(jackknife_plus, _SCORE, together=True),
 }
 
 
@@ -119,10 +126,11 @@ ESTIMATOR_METHODS = {
 }
 
 
-def make_intervals(fits, rows, alphas, method, side, options, methods=METHODS):
+def make_intervals(fits, rows, alphas, method, side, options, parts=None, methods=METHODS):
     """One `Intervals` an alpha, by a method's name.
 
-    "auto" is the exact method, unless an option asks for what only the stable one has.
+    "auto" is the exact method, unless an option asks for what only the stable one has. ``parts`` are
+    groups of new rows with the `Peers` that each is ranked among; None for all among all.
     """
     _check_side(side)
     options = {name: value for name, value in options.items() if value is not None}
@@ -143,7 +151,21 @@ def make_intervals(fits, rows, alphas, method, side, options, methods=METHODS):
             raise InputTypeError(
                 f"option {option!r} is unknown to method {name!r}: its options are {known}"
             )
-    return chosen.run(fits, rows, alphas, side=side, **options)
+    if parts is None:
+        return chosen.run(fits, rows, alphas, side=side, **options)
+    if chosen.together:
+        return chosen.run(fits, rows, alphas, side=side, parts=parts, **options)
+    made = [
+        chosen.run(fits, rows[which], alphas, side=side, peers=peers, **_taken(options, which))
+        for which, peers in parts
+    ]
+    return [join(each, [which for which, _ in parts]) for each in zip(*made, strict=True)]
+
+
+def _taken(options, which):
+    """Options for some of the new rows."""
+    per_row = {"scale": lambda scale: scale.take(which), "z_hat": lambda z_hat: z_hat[which]}
+    return {name: per_row.get(name, lambda same: same)(value) for name, value in options.items()}
 
 
 def _listed(options):
