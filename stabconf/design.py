@@ -187,7 +187,7 @@ class Design:
             check_duplicates(frame, [code], "the frame")
             values = frame[code]
         else:
-            names = {"np": np, "pd": pd, "C": lambda values: values, "Q": lambda name: frame[name]}
+            names = {"np": np, "pd": pd, "C": lambda values, *more: values, "Q": lambda name: frame[name]}
             env = patsy.EvalEnvironment([{**names, **self._scope}])
             try:
                 values = env.eval(code, inner_namespace={str(name): frame[name] for name in frame.columns})
@@ -199,7 +199,12 @@ class Design:
         values = pd.Series(np.asarray(values, dtype=object))
         if len(values) != len(frame):
             raise InputError(f"{argument}={code!r} has {len(values)} values for {len(frame)} rows")
-        return values.where(values.notna(), None).to_numpy()
+        # A comparison with a missing value is False, not missing: its columns must be there too.
+        used = [
+            name for name in frame.columns if name in (_names_in(code) if code not in frame else [code])
+        ]
+        missing = values.isna().to_numpy() | frame[used].isna().any(axis=1).to_numpy()
+        return values.where(~missing, None).to_numpy()
 
     @property
     def total(self):

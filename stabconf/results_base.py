@@ -175,17 +175,17 @@ class BaseResults:
         >>> ends = res.conf_int_conformal(new, alpha=0.1, groups="income > 900")
         >>> ends.round(0)
            lower  upper
-        0  276.0  479.0
-        1  368.0  907.0
+        0  270.0  485.0
+        1  434.0  834.0
         >>> ends.attrs["groups"]
-        {False: {'k': 120, 'n': 132}, True: {'k': 94, 'n': 103}}
+        {False: {'k': 114, 'n': 125}, True: {'k': 100, 'n': 110}}
 
-        If large incomes are to be as frequent among the new rows as their size says:
+        If new rows are drawn in proportion to their income:
 
         >>> res.conf_int_conformal(new, alpha=0.1, weights="income").round(0)
            lower  upper
-        0  159.0  597.0
-        1  417.0  854.0
+        0  165.0  588.0
+        1  424.0  848.0
         """
         transductive = options.pop("transductive", False)
         if not isinstance(transductive, (bool, np.bool_)):

@@ -1,7 +1,6 @@
 """Ranks within groups and by weight: brute-force refits, definitions, coverage, labels, errors."""
 
 import pickle
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -344,6 +343,9 @@ def test_missing_groups_and_weights_give_nan_and_peerless_training_rows(frame, n
     assert pd.isna(table.loc[1, "group"]) and pd.isna(table.loc[7, "weight"])
     p = res.conformity(some, [0.0], groups="g")["p"]
     assert p.isna().sum() == 1
+    some.loc[41, "w"] = np.nan
+    compared = res.conf_int_conformal(some, 0.3, groups="w > 0.5")  # not known is not False
+    assert list(compared.index[compared["lower"].isna()]) == [7, 41]
     nothing = res.conf_int_conformal(some.loc[[1]], 0.3, groups="g")
     assert nothing.isna().all(axis=None)
 
@@ -470,30 +472,21 @@ def test_a_method_of_ones_own_without_peers_still_runs(results, new, monkeypatch
 
 @pytest.mark.slow
 def test_coverage_holds_within_groups_and_not_without_them():
-    rng, draws, alpha = np.random.default_rng(1), 400, 0.2
-    hits = {"exact": np.zeros(2), "plain": np.zeros(2), "split": np.zeros(2)}
-    sizes = {"exact": [], "split": []}
+    rng, draws, alpha = np.random.default_rng(1), 300, 0.2
+    asked = {
+        "exact": {"groups": "g"},
+        "plain": {},
+        "split": {"method": "split", "groups": "g"},
+    }
+    hits = {name: np.zeros(2) for name in asked}
     for _ in range(draws):
         n = 62
         data = pd.DataFrame({"x": rng.standard_normal(n), "g": np.arange(n) % 2})
         data["y"] = data.x + rng.standard_normal(n) * np.where(data.g == 1, 4.0, 1.0)
         res = stabconf.fit("y ~ x", data.iloc[2:], loss="lad", penalty=0.1)
-        for name, options in (
-            ("exact", {"groups": "g"}),
-            ("plain", {}),
-            ("split", {"method": "split", "groups": "g"}),
-        ):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                ends = res.conf_int_conformal(data.iloc[:2], alpha, **options).to_numpy()
+        for name, options in asked.items():
+            ends = res.conf_int_conformal(data.iloc[:2], alpha, **options).to_numpy()
             hits[name] += (ends[:, 0] <= data.y[:2]) & (data.y[:2] <= ends[:, 1])
-            if name in sizes:
-                sizes[name] = [
-                    each["n"]
-                    for each in res.conf_int_conformal(data.iloc[:2], alpha, **options)
-                    .attrs["groups"]
-                    .values()
-                ]
     low = stats.binom.ppf(1e-4, draws, 1 - alpha)
     assert np.all(hits["exact"] >= low) and np.all(hits["split"] >= low)
     assert np.all(hits["exact"] <= stats.binom.ppf(1 - 1e-4, draws, 1 - alpha + 1 / 31))
@@ -502,19 +495,19 @@ def test_coverage_holds_within_groups_and_not_without_them():
 
 @pytest.mark.slow
 def test_coverage_holds_under_a_known_shift_and_not_without_weights():
-    rng, draws, alpha = np.random.default_rng(2), 600, 0.2
-    hits = dict.fromkeys(("exact", "plain", "jackknife+", "stable"), 0)
-    for _ in range(draws):
+    rng, draws, alpha = np.random.default_rng(2), 400, 0.2
+    hits = dict.fromkeys(("exact", "plain", "stable", "jackknife+"), 0)
+    for draw_ in range(draws):
         n = 60
         x = np.append(rng.random(n), np.sqrt(rng.random()))  # density 1 in training, 2 x for the new row
         y = x + rng.standard_normal(n + 1) * (0.2 + 3.0 * x**2)
         data = pd.DataFrame({"x": x, "y": y})
         res = stabconf.fit("y ~ x", data.iloc[:n], loss="huber", penalty=0.01)
-        for name in hits:
+        for name in list(hits)[: 3 + (draw_ % 4 == 0)]:  # the jackknife+ costs a fit a row
             options = {} if name == "plain" else {"weights": "x", "method": name}
             (low, high), truth = res.conf_int_conformal(data.iloc[n:], alpha, **options).to_numpy()[0], y[n]
             hits[name] += low <= truth <= high
     low = stats.binom.ppf(1e-4, draws, 1 - alpha)
     assert hits["exact"] >= low and hits["stable"] >= hits["exact"]
-    assert hits["jackknife+"] >= stats.binom.ppf(1e-4, draws, 1 - 2 * alpha)
+    assert hits["jackknife+"] >= stats.binom.ppf(1e-4, draws // 4, 1 - 2 * alpha)
     assert hits["plain"] < low
