@@ -144,9 +144,9 @@ def _too_few(intervals, ranking):
         )
     needed = int(np.ceil(1.0 / alpha - 1e-9)) - 1
     if ranking is not None:
-        sizes = {}
-        for code, n in zip(ranking.groups.new[ranking.asked][which], intervals.n[which], strict=True):
-            sizes[ranking.groups.labels[code]] = int(n)
+        codes, n = ranking.groups.new[ranking.asked], np.broadcast_to(intervals.n, len(which))
+        found = zip(codes[which], n[which], strict=True)
+        sizes = {ranking.groups.labels[code]: int(size) for code, size in found}
         named = ", ".join(f"{label!r} ({n})" for label, n in list(sizes.items())[:_NAMED])
         more = f" and {len(sizes) - _NAMED} more" if len(sizes) > _NAMED else ""
         return (

@@ -77,8 +77,8 @@ class Rank:
         return np.take_along_axis(padded, place[..., None], axis=-1)[..., 0]
 
     def first(self, values):
-        """Rows that count, by ascending values (c,), and how many of the first have the mass, less one; c
-        where all have less."""
+        """Rows that count, by ascending values (c,), and the place of the first up to which rows have the
+        mass; c where all have less."""
         order = np.argsort(self.of(values), kind="stable")
         heap = np.arange(1, len(order) + 1) if self.weights is None else np.cumsum(self.weights[order])
         return order if self.which is None else self.which[order], np.searchsorted(heap, self.mass)

@@ -385,6 +385,8 @@ def test_small_groups_are_infinite_and_named_once(results, new):
     assert len(seen) == 1
     is_c = (rows["g"] == "c").to_numpy()
     assert np.isinf(ends[is_c]).all(axis=None) and np.isfinite(ends[~is_c]).all(axis=None)
+    with pytest.warns(SampleSizeWarning, match=r"groups 'c' \(\d+\) have"):
+        results.conf_int_conformal(rows[is_c], 0.05, groups="g")
     with pytest.warns(SampleSizeWarning, match="weigh more than 0.05"):
         ends = results.conf_int_conformal(rows, 0.05, weights=(np.ones(80), [1.0, 50.0, 1.0, 1.0, 1.0]))
     assert list(np.isinf(ends["lower"])) == [False, True, False, False, False]
