@@ -139,7 +139,11 @@ def _as_groups(groups, design, exog):
             f"groups={groups!r} is a {type(groups).__name__}: give a column, a list of columns, or a "
             "formula term such as 'C(region)' or 'x > 2'"
         )
-    factors = [factor for term in terms for factor in design.factors(term, exog, "groups")]
+    factors = []
+    for term in terms:
+        made = design.factors(term, exog, "groups")
+        _check_rowwise(term, made, design)
+        factors += made
     n, codes, values = len(design.y), None, []
     for _, trained, new in factors:
         code, levels = pd.factorize(np.concatenate([trained, new]), use_na_sentinel=True)
@@ -153,6 +157,25 @@ def _as_groups(groups, design, exog):
     labels = each[0] if len(each) == 1 else list(zip(*each, strict=True))
     _check_groups(groups, labels, codes[:n], codes[n:])
     return Groups([name for name, _, _ in factors], labels, codes[:n], codes[n:])
+
+
+def _check_rowwise(term, factors, design):
+    """Refuse a term that depends on the other rows, as 'x > x.mean()' does: new rows have other ones."""
+    rows = design.frame_of(None)
+    if term in rows.columns:
+        return
+    for f, (name, trained, _) in enumerate(factors):
+        some = [[at] for at in np.unique(pd.factorize(trained)[0], return_index=True)[1][:_NAMED]]
+        for part in (np.arange(0, len(rows), 2), *some):
+            try:
+                again = design.factors(term, rows.iloc[part], "groups")[f][2]
+            except InputError:
+                again = None
+            if again is None or list(again) != list(trained[part]):
+                raise InputError(
+                    f"groups={term!r}: the value of {name!r} in a row depends on the other rows: make it a "
+                    "column of both frames, or give a term with fixed edges such as 'pd.cut(x, [0, 1, 2])'"
+                )
 
 
 def _check_groups(groups, labels, trained, new):
