@@ -10,6 +10,8 @@ from .errors import InputError, InputTypeError, SampleSizeWarning, StabilityWarn
 
 __all__ = ["as_responses", "as_scale", "check_alpha", "check_candidates", "check_one_alpha", "warn_about"]
 
+_NAMED = 5  # groups that a warning names
+
 
 def check_alpha(alpha):
     """Alphas as a list, and whether a single number was given."""
@@ -79,10 +81,14 @@ def as_responses(z_hat, exog, predictions, complete):
 
 def as_scale(scale, design, exog, complete):
     """The scale of the rows, fixed numbers or columns that it is learned from, and which rows have one."""
+    if scale is True:  # the columns of the model itself
+        return LearnedScale(
+            design.X, design.X if exog is None else design.new_rows(exog)[0][complete]
+        ), complete
     if not (isinstance(scale, str) or callable(scale)):
         raise InputTypeError(
-            f"scale={scale!r} is a {type(scale).__name__}: give a column, a formula such as '~ x1', or a "
-            "callable"
+            f"scale={scale!r} is a {type(scale).__name__}: give a column, a formula such as '~ x1', True "
+            "for the model's own columns, or a callable"
         )
     trained, new = design.beside(scale, exog, complete)
     if isinstance(scale, str) and scale.lstrip().startswith("~"):
@@ -100,23 +106,17 @@ def as_scale(scale, design, exog, complete):
     return FixedScale(trained, new), complete
 
 
-def warn_about(made, loss, penalty, zones):
+def warn_about(made, loss, penalty, zones, ranking=None):
     """Warn, once and of the gravest thing alone, about a call's intervals.
 
     ``loss`` and ``penalty`` are None for an estimator that stabconf knows nothing of.
     """
-    n = made[0].n
-    short = [intervals.alpha for intervals in made if intervals.k > n]
+    n = int(np.max(made[0].n, initial=0))
+    short = [intervals for intervals in made if np.any(intervals.too_few)]
     open_rows = max(intervals.open_rows for intervals in made)
     share = max(intervals.stability_share for intervals in made)
     if short:
-        needed = int(np.ceil(1.0 / min(short) - 1e-9)) - 1
-        what = "calibration rows" if made[0].method == "split" else "rows"
-        _warn(
-            f"{n} {what} are too few for alpha={min(short):g}, so the intervals are infinite: use at least "
-            f"{needed} {what}, or alpha of at least {1.0 / (n + 1):.3g}",
-            SampleSizeWarning,
-        )
+        _warn(_too_few(min(short, key=lambda each: each.alpha), ranking), SampleSizeWarning)
     if short or loss is None:
         return
     where = f"loss {loss.describe()}, penalty {penalty.describe()} and n = {n}"
@@ -134,6 +134,33 @@ def warn_about(made, loss, penalty, zones):
     elif share > 0.5:
         fix = "use method='exact', raise penalty or add rows"
         _warn(f"stability makes up {share:.0%} of the mean width with {where}: {fix}", StabilityWarning)
+
+
+def _too_few(intervals, ranking):
+    """Which rows are too few for the level, and what to do about it."""
+    alpha, which = intervals.alpha, intervals.too_few
+    what = "calibration rows" if intervals.method == "split" else "rows"
+    if ranking is not None and ranking.weights is not None:
+        return (
+            f"{np.count_nonzero(which)} intervals are infinite, for the new rows weigh more than {alpha:g} "
+            "of themselves and the training rows together: use a larger alpha, more training rows like "
+            "them, or weights that vary less"
+        )
+    needed = int(np.ceil(1.0 / alpha - 1e-9)) - 1
+    if ranking is not None:
+        codes, n = ranking.groups.new[ranking.asked], np.broadcast_to(intervals.n, len(which))
+        found = zip(codes[which], n[which], strict=True)
+        sizes = {ranking.groups.labels[code]: int(size) for code, size in found}
+        named = ", ".join(f"{label!r} ({n})" for label, n in list(sizes.items())[:_NAMED])
+        more = f" and {len(sizes) - _NAMED} more" if len(sizes) > _NAMED else ""
+        return (
+            f"groups {named}{more} have too few {what} for alpha={alpha:g}, so their intervals are "
+            f"infinite: use groups of at least {needed} {what}, or a larger alpha"
+        )
+    return (
+        f"{intervals.n} {what} are too few for alpha={alpha:g}, so the intervals are infinite: use at "
+        f"least {needed} {what}, or alpha of at least {1.0 / (intervals.n + 1):.3g}"
+    )
 
 
 def _why_open(intervals, loss, where):

@@ -140,10 +140,7 @@ class Design:
         return design, rows, frame.index
 
     def beside(self, what, new, complete):
-        """A column, function or formula of the training rows and of the complete new rows (two arrays).
-
-        Columns that the model's formula does not use are known until the results are pickled.
-        """
+        """A column, function or formula of the training rows and of the complete new rows (two arrays)."""
         frames = self.frame_of(None), self.frame_of(new)[complete]
         if callable(what):
             return tuple(numbers(what(frame), "the values of scale") for frame in frames)
@@ -162,6 +159,57 @@ class Design:
                     f"scale={what!r} is not a column of {argument}: add it, or give a callable"
                 )
         return tuple(numbers(frame[what], f"scale={what!r}") for frame in frames)
+
+    def factors(self, term, new, argument):
+        """Values of a column, or of the factors of a formula term, at the training and all new rows.
+
+        Returns
+        -------
+        list of (name, (n,) array, (m,) array)
+        """
+        frames = self.frame_of(None), self.frame_of(new)
+        codes = [term]
+        if term not in self._data.columns:
+            try:
+                terms = patsy.ModelDesc.from_formula(f"~ 0 + {term}").rhs_termlist
+            except (patsy.PatsyError, SyntaxError) as error:
+                raise FormulaError(f"{argument}={term!r} cannot be parsed: {error}") from error
+            if len(terms) != 1:
+                raise FormulaError(
+                    f"{argument}={term!r} has {len(terms)} terms: give one, or a list of columns"
+                )
+            codes = [factor.code for factor in terms[0].factors]
+        return [(code, *(self._values(code, frame, argument) for frame in frames)) for code in codes]
+
+    def _values(self, code, frame, argument):
+        """A column, or an expression of columns, of one frame; missing values are None (objects)."""
+        if code in frame.columns:
+            check_duplicates(frame, [code], "the frame")
+            values = frame[code]
+        else:
+            names = {"np": np, "pd": pd, "C": lambda values, *more: values, "Q": lambda name: frame[name]}
+            env = patsy.EvalEnvironment([{**names, **self._scope}])
+            try:
+                values = env.eval(code, inner_namespace={str(name): frame[name] for name in frame.columns})
+            except Exception as error:
+                text = str(error).split("\n")[0]
+                raise FormulaError(
+                    f"{argument}={code!r} cannot be evaluated: {text}; use columns of both data and exog"
+                ) from error
+        values = pd.Series(np.asarray(values, dtype=object))
+        if len(values) != len(frame):
+            raise InputError(f"{argument}={code!r} has {len(values)} values for {len(frame)} rows")
+        # A comparison with a missing value is False, not missing: its columns must be there too.
+        used = [
+            name for name in frame.columns if name in (_names_in(code) if code not in frame else [code])
+        ]
+        missing = values.isna().to_numpy() | frame[used].isna().any(axis=1).to_numpy()
+        return values.where(~missing, None).to_numpy()
+
+    @property
+    def total(self):
+        """Number of rows that the user gave, dropped ones included."""
+        return len(self._data)
 
     def frame_of(self, new):
         """New rows as a frame; the training rows where there are none."""
@@ -199,11 +247,13 @@ class Design:
 
     def __getstate__(self):
         scope = {name: _by_name(value) for name, value in self._scope.items()}
-        return {"formula": self.formula, "frame": self._frame, "scope": scope}
+        used = list(self._frame.columns)
+        return {"formula": self.formula, "data": self._data, "used": used, "scope": scope}
 
     def __setstate__(self, state):
         scope = {name: _from_name(value) for name, value in state["scope"].items()}
-        self.__init__(state["formula"], state["frame"], scope)
+        data = state["data"]  # the user's whole frame, for options may name any of its columns
+        self.__init__(state["formula"], plain(data[state["used"]]), scope, data)
 
 
 def build_design(formula, data, scope, missing="drop"):

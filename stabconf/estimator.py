@@ -91,14 +91,14 @@ class EstimatorResults(BaseResults):
         out[complete] = self._fits.predict(self._features(rows[complete]))
         return out
 
-    def _intervals(self, rows, alphas, method, side, options):
+    def _intervals(self, rows, alphas, method, side, options, parts=None):
         name = "split" if method == "auto" else method
         return make_intervals(
-            self._fits, self._features(rows), alphas, name, side, options, ESTIMATOR_METHODS
+            self._fits, self._features(rows), alphas, name, side, options, parts, ESTIMATOR_METHODS
         )
 
-    def _warn_about(self, made):
-        warn_about(made, None, None, ())
+    def _warn_about(self, made, ranking):
+        warn_about(made, None, None, (), ranking)
 
     def _with_map(self, design, columns):
         return EstimatorResults(self.model, design, columns)

@@ -6,7 +6,7 @@ import pandas as pd
 __all__ = ["conformity_frame", "interval_frame", "label_sets", "level_frame"]
 
 
-def interval_frame(intervals, complete, index, design):
+def interval_frame(intervals, complete, index, design, more):
     """Lower and upper ends on the index of the new rows; NaN where a row is not complete.
 
     Parameters
@@ -16,6 +16,8 @@ def interval_frame(intervals, complete, index, design):
     complete : (m,) array of bool
     index : Index
     design : Design
+    more : dict
+        What else goes into the frame's attrs, in plain values.
     """
     columns = {"lower": intervals.lower, "upper": intervals.upper}
     if intervals.inner_lower is not None:
@@ -42,6 +44,7 @@ def interval_frame(intervals, complete, index, design):
         "tilted_fits": intervals.tilted_fits,
         "pieces": {labels[i]: list(found) for i, found in intervals.pieces.items()},
         "empty": labels[np.isnan(intervals.lower)].tolist(),
+        **more,
     }
     return frame
 
@@ -49,7 +52,7 @@ def interval_frame(intervals, complete, index, design):
 def level_frame(frames, alphas):
     """Frames of several alphas side by side, a column level per alpha."""
     attrs = dict(frames[0].attrs)
-    for name in ("k", "stability_share", "pieces", "empty", "guarantee"):
+    for name in {"k", "stability_share", "pieces", "empty", "guarantee", "groups"} & set(attrs):
         attrs[name] = [frame.attrs[name] for frame in frames]
     frame = pd.concat(frames, axis=1, keys=alphas, names=["alpha", None])
     frame.attrs = {**attrs, "alpha": alphas}

@@ -30,7 +30,9 @@ class Prediction:
         -------
         DataFrame
             ``mean`` (and the fitted quantiles, where several are), ``obs_ci_lower``, ``obs_ci_upper`` (and
-            the inner ends where asked for); rows with missing values are kept, as NaN.
+            the inner ends where asked for); with groups,
+            weights or a fixed scale also ``group`` (or a column for each of several), ``weight`` and
+            ``scale``. Rows with missing values are kept, as NaN.
         """
         if not np.isscalar(alpha):
             raise InputTypeError(f"alpha={alpha!r}: summary_frame takes one number; loop, or use conf_int")
@@ -38,5 +40,7 @@ class Prediction:
         attrs = ends.attrs
         frame = pd.concat([self._results._prediction_columns(self._exog), ends], axis=1)
         frame.columns.name = ends.columns.name
+        for name, values in self._results._beside(self._exog, self._options, [*frame.columns]).items():
+            frame[name] = values
         frame.attrs = attrs
         return frame

@@ -293,7 +293,7 @@ class QuantileResults(BaseResults):
             )
         return out
 
-    def conformity(self, exog, z, side="two-sided", *, pair=None, **options):
+    def conformity(self, exog, z, side="two-sided", *, pair=None, groups=None, weights=None):
         """Exact p-values of candidate responses.
 
         Parameters
@@ -302,10 +302,8 @@ class QuantileResults(BaseResults):
             New rows.
         z : float or sequence of float
             Candidate responses, the same for every row.
-        side, pair
+        side, pair, groups, weights
             As in `conf_int_conformal`.
-        **options
-            ``groups`` and ``weights``, as there.
 
         Returns
         -------
@@ -323,9 +321,13 @@ class QuantileResults(BaseResults):
         """
         candidates, band = check_candidates(z), self._band(self._check_pair(pair, side))
         rows, index = self._new_rows(exog)
+        ranking, complete = self._ranking(exog, groups, weights, ~np.isnan(rows).any(axis=1))
+        places = np.flatnonzero(complete)
+        everyone = [(np.arange(len(places)), Peers(self.nobs))]
         out = np.full((len(rows), 1, len(candidates)), np.nan)
-        for i in np.flatnonzero(~np.isnan(rows).any(axis=1)):
-            out[i, 0] = band_conformity(band, rows[i], candidates, side, Peers(self.nobs))
+        for which, peers in everyone if ranking is None else ranking.parts(complete):
+            for a, i in enumerate(places[which]):
+                out[i, 0] = band_conformity(band, rows[i], candidates, side, peers.take(a))
         return conformity_frame(out, index, candidates, ["p"])
 
     def summary(self, alpha=0.05):
@@ -408,17 +410,17 @@ class QuantileResults(BaseResults):
         named.insert(0, "mean", made[self._central.model.loss.q])
         return named
 
-    def _intervals(self, rows, alphas, method, side, options):
+    def _intervals(self, rows, alphas, method, side, options, parts=None):
         options = dict(options)
         band = self._band(options.pop("pair"))
         name = method
         if method == "auto":
             name = "stable" if options.get("bound") is not None else "exact"
-        return make_intervals(band, rows, alphas, name, side, options, BAND_METHODS)
+        return make_intervals(band, rows, alphas, name, side, options, parts, BAND_METHODS)
 
-    def _warn_about(self, made):
+    def _warn_about(self, made, ranking):
         central = self._central
-        warn_about(made, central.model.loss, self.model.penalty, central._fits.zones)
+        warn_about(made, central.model.loss, self.model.penalty, central._fits.zones, ranking)
 
     def _with_map(self, design, columns):
         fits = []

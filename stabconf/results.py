@@ -11,7 +11,15 @@ import pandas as pd
 
 from .advice import check_candidates, check_one_alpha, warn_about
 from .columns import Standardizer
-from .conformal import ZoneFits, check_bound, conformity, make_intervals, row_tau
+from .conformal import (
+    FixedScale,
+    ZoneFits,
+    check_bound,
+    conformity,
+    learned_scales,
+    make_intervals,
+    row_tau,
+)
 from .design import Design
 from .errors import AssumptionError
 from .fitting import fit_design
@@ -112,7 +120,7 @@ class Results(BaseResults):
 
     # Intervals -----------------------------------------------------------------------------------
 
-    def conformity(self, exog, z, side="two-sided", bound=None):
+    def conformity(self, exog, z, side="two-sided", bound=None, groups=None, weights=None):
         """The conformity function: exact p-values of candidate responses, between stability bounds.
 
         Parameters
@@ -124,6 +132,8 @@ class Results(BaseResults):
         side : {"two-sided", "upper", "lower"}
         bound : str, optional
             Stability bound, as in `conf_int_conformal`.
+        groups, weights : optional
+            Rank within groups, or by weight, as in `conf_int_conformal`.
 
         Returns
         -------
@@ -146,8 +156,13 @@ class Results(BaseResults):
         candidates = check_candidates(z)
         bound = check_bound(self._fits, bound, side)
         out = np.full((len(rows), 3, len(candidates)), np.nan)
-        for i in np.flatnonzero(~np.isnan(rows).any(axis=1)):
-            out[i] = conformity(self._fits, rows[i], candidates, side, bound)
+        ranking, complete = self._ranking(exog, groups, weights, ~np.isnan(rows).any(axis=1))
+        places = np.flatnonzero(complete)
+        parts = [(np.arange(len(places)), None)] if ranking is None else ranking.parts(complete)
+        for which, peers in parts:
+            for i, at in enumerate(places[which]):
+                own = None if peers is None else peers.take(i)
+                out[at] = conformity(self._fits, rows[at], candidates, side, bound, own)
         return conformity_frame(out, index, candidates)
 
     def tau(self, exog=None, bound=None, z=None):
@@ -185,7 +200,7 @@ class Results(BaseResults):
         columns = pd.Index([*self._design.index, "new"], dtype=object)
         return pd.DataFrame(out, index=index, columns=columns)
 
-    def conformal_set(self, exog, candidates, alpha=0.05, side="two-sided"):
+    def conformal_set(self, exog, candidates, alpha=0.05, side="two-sided", groups=None, weights=None):
         """The candidates in each row's conformal set, for responses that take few values.
 
         Parameters
@@ -196,6 +211,8 @@ class Results(BaseResults):
             The values that a response can take; categories coded as numbers.
         alpha : float
         side : {"two-sided", "upper", "lower"}
+        groups, weights : optional
+            Rank within groups, or by weight, as in `conf_int_conformal`.
 
         Returns
         -------
@@ -214,7 +231,11 @@ class Results(BaseResults):
         """
         alpha = check_one_alpha(alpha)
         values = check_candidates(candidates, "candidates")
-        p = self.conformity(exog, values, side)["p"].to_numpy().reshape(-1, len(values))
+        p = (
+            self.conformity(exog, values, side, groups=groups, weights=weights)["p"]
+            .to_numpy()
+            .reshape(-1, len(values))
+        )
         return label_sets(p, self._new_rows(exog)[1], list(candidates), alpha)
 
     # Presentation --------------------------------------------------------------------------------
@@ -276,11 +297,16 @@ class Results(BaseResults):
     def _predictions(self, rows):
         return self._centre + self._scale * (rows @ self._solution.x)
 
-    def _intervals(self, rows, alphas, method, side, options):
-        return make_intervals(self._fits, rows, alphas, method, side, options)
+    def _scales(self, scale):
+        return (
+            super()._scales(scale) if isinstance(scale, FixedScale) else learned_scales(self._fits, scale)
+        )
 
-    def _warn_about(self, made):
-        warn_about(made, self.model.loss, self.model.penalty, self._fits.zones)
+    def _intervals(self, rows, alphas, method, side, options, parts=None):
+        return make_intervals(self._fits, rows, alphas, method, side, options, parts)
+
+    def _warn_about(self, made, ranking):
+        warn_about(made, self.model.loss, self.model.penalty, self._fits.zones, ranking)
 
     def _with_map(self, design, columns):
         return Results(self.model, design, columns, *fit_design(design, columns, self.model))

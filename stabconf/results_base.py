@@ -8,10 +8,12 @@ import pandas as pd
 
 from .advice import as_responses, as_scale, check_alpha
 from .columns import column_scales
+from .conformal import FixedScale
 from .errors import InputError, InputTypeError
 from .files import write_whole
 from .frames import interval_frame, level_frame
 from .prediction import Prediction
+from .ranking import as_ranking
 
 __all__ = ["BaseResults", "load"]
 
@@ -20,8 +22,9 @@ class BaseResults:
     """Labels on what the array modules compute.
 
     A subclass has ``model`` (what was fitted), and makes predictions and intervals of standardised design
-    rows: ``_predictions(rows)``, ``_intervals(rows, alphas, method, side, options)``,
-    ``_warn_about(made)``, and ``_with_map(design, columns)``, itself refitted with another design map.
+    rows: ``_predictions(rows)``, ``_intervals(rows, alphas, method, side, options, parts)``,
+    ``_warn_about(made, ranking)``, and ``_with_map(design, columns)``, itself refitted with another design
+    map.
     """
 
     def __init__(self, model, design, columns):
@@ -124,18 +127,31 @@ class BaseResults:
             random_state : int or numpy Generator
                 Decides which rows go where (default 0).
 
-            Of "stable", "root", "grid", "split", "cross", "cv+" and "jackknife+":
+            Of "exact" (scale alone), "stable", "root", "grid", "split", "cross", "cv+" and "jackknife+":
 
             score : {"absolute", "squared", "dual"} or UserScore
                 What of a residual is ranked. "squared" ranks as "absolute" does; "dual" is the size of
                 the slope of a smooth loss.
-            scale : str or callable
+            scale : str, True or callable
                 Divide residuals by a scale: a column with positive values, a callable of a frame that
-                returns them, or (for methods that fit to parts of the rows) a formula such as "~ x1" of
-                what its logarithm depends on.
+                returns them, or a formula such as "~ x1" of what it depends on (True for the columns of
+                the model): widths then follow the data. "exact" and "stable" learn it by a second
+                regression, of the sizes of the residuals, with the same loss and penalty, made anew for
+                every candidate response (never less than 0.01 of the response's scale); exact for LAD
+                and quantile loss, an enclosure for Huber, pseudo-Huber and log-cosh. Methods that fit to
+                parts of the rows regress the logarithms of sizes by least squares.
 
             Of all methods:
 
+            groups : str or list of str
+                Rank each new row among the training rows of its own group, so that coverage holds within
+                each group: a column, several, or a formula term such as "C(region)", "x > 2" or
+                "pd.cut(x, [0, 1, 2]):sex". All rows are fitted, as without groups. A new row without a
+                group has no interval; groups that training does not have are an error.
+            weights : str, callable or tuple of two arrays
+                Likelihood ratios of a shift of the covariates between training and new rows, up to a
+                constant: a column, a callable of a frame, or arrays ``(training, new)``. Coverage then
+                holds under the shift. Not for "cross" and "cv+".
             transductive : bool
                 Learn the design map (stateful transforms, column means and scales) from the training and
                 the new rows together, so that nothing about it is assumed.
@@ -157,6 +173,24 @@ class BaseResults:
            lower  upper
         0  224.0  532.0
         1  483.0  789.0
+
+        Within groups, here of small and large incomes:
+
+        >>> new = {"income": [500.0, 1000.0]}
+        >>> ends = res.conf_int_conformal(new, alpha=0.1, groups="income > 900")
+        >>> ends.round(0)
+           lower  upper
+        0  270.0  485.0
+        1  434.0  834.0
+        >>> ends.attrs["groups"]
+        {False: {'k': 114, 'n': 125}, True: {'k': 100, 'n': 110}}
+
+        If new rows are drawn in proportion to their income:
+
+        >>> res.conf_int_conformal(new, alpha=0.1, weights="income").round(0)
+           lower  upper
+        0  165.0  588.0
+        1  424.0  848.0
         """
         transductive = options.pop("transductive", False)
         if not isinstance(transductive, (bool, np.bool_)):
@@ -166,17 +200,21 @@ class BaseResults:
             fitted, rows, index = self._transductive(exog)
         else:
             fitted, (rows, index) = self, self._new_rows(exog)
-        complete = ~np.isnan(rows).any(axis=1)
+        ranked = options.pop("groups", None), options.pop("weights", None)
+        ranking, complete = fitted._ranking(exog, *ranked, ~np.isnan(rows).any(axis=1))
         if options.get("scale") is not None:
             options["scale"], complete = as_scale(options["scale"], fitted._design, exog, complete)
         if options.get("z_hat") is not None:
             frame = self._design.frame_of(exog)
             options["z_hat"] = as_responses(options["z_hat"], frame, fitted._predictions(rows), complete)
-        made = fitted._intervals(rows[complete], alphas, method, side, options)
-        frames = [interval_frame(intervals, complete, index, fitted._design) for intervals in made]
-        for frame in frames:
-            frame.attrs["transductive"] = bool(transductive)
-        fitted._warn_about(made)
+        parts = ranking.parts(complete) if ranking is not None and complete.any() else None
+        made = fitted._intervals(rows[complete], alphas, method, side, options, parts)
+        frames = []
+        for intervals in made:
+            more = {"transductive": bool(transductive)}
+            more |= ranking.attrs(intervals, complete) if ranking is not None else {}
+            frames.append(interval_frame(intervals, complete, index, fitted._design, more))
+        fitted._warn_about(made, None if parts is None else ranking.asked_for(complete))
         return frames[0] if single else level_frame(frames, alphas)
 
     def get_prediction(self, exog=None, method="auto", side="two-sided", **options):
@@ -244,6 +282,29 @@ class BaseResults:
             return self._X, self._design.index
         rows, index = self._design.new_rows(exog)
         return self._columns.apply(rows), index
+
+    def _ranking(self, exog, groups, weights, complete):
+        """The `Ranking` of new rows, or None, and the complete rows that it can rank."""
+        ranking = as_ranking(groups, weights, self._design, exog)
+        return ranking, complete if ranking is None else ranking.known(complete)
+
+    def _beside(self, exog, options, taken):
+        """Columns that say how new rows are ranked and scaled, for frames with the columns ``taken``."""
+        rows, _ = self._new_rows(exog)
+        complete, scale = ~np.isnan(rows).any(axis=1), options.get("scale")
+        ranking = as_ranking(options.get("groups"), options.get("weights"), self._design, exog)
+        out = {} if ranking is None else ranking.columns([*taken, "scale", "weight"])
+        if scale is not None:
+            found, complete = as_scale(scale, self._design, exog, complete)
+            values = self._scales(found)
+            if values is not None:
+                out["scale"] = np.full(len(rows), np.nan)
+                out["scale"][complete] = values
+        return out
+
+    def _scales(self, scale):
+        """Scales of the new rows (m,), or None where one is learned anew for each interval alone."""
+        return scale.new if isinstance(scale, FixedScale) else None
 
     def _transductive(self, exog):
         """Itself with a map learned from training and new rows together, the new rows, their index."""

@@ -54,8 +54,8 @@ class Rank:
         return values if self.which is None else values[..., self.which]
 
     def kth(self, values):
-        """The order statistic of values (..., n), or (m, n) for a mass of each new row; ``inf`` where the
-        rows have less than the mass.
+        """The order statistic of values (..., n), or (m, n) or (n,) for a mass of each new row; ``inf``
+        where the rows have less than the mass.
 
         Examples
         --------
@@ -68,11 +68,20 @@ class Rank:
             return kth_smallest(values, self.mass)
         order = np.argsort(values, axis=-1)
         heap = np.cumsum(self.weights[order], axis=-1)
+        if values.ndim == 1:
+            return np.append(values[order], np.inf)[np.searchsorted(heap, self.mass)]
         place = np.sum(heap < np.asarray(self.mass)[..., None], axis=-1)
         padded = np.concatenate(
             [np.take_along_axis(values, order, axis=-1), np.full((*values.shape[:-1], 1), np.inf)], axis=-1
         )
         return np.take_along_axis(padded, place[..., None], axis=-1)[..., 0]
+
+    def first(self, values):
+        """Rows that count, by ascending values (c,), and the place of the first up to which rows have the
+        mass; c where all have less."""
+        order = np.argsort(self.of(values), kind="stable")
+        heap = np.arange(1, len(order) + 1) if self.weights is None else np.cumsum(self.weights[order])
+        return order if self.which is None else self.which[order], np.searchsorted(heap, self.mass)
 
     def passed(self, below):
         """Whether rows (..., n) that lie below a score have the mass, so that the score is too large."""
@@ -100,6 +109,12 @@ class Rank:
     def take(self, rows):
         """The same for some of the new rows."""
         return replace(self, mass=self.mass[rows]) if np.ndim(self.mass) else self
+
+    def within(self):
+        """The same with no more mass than all rows have, so that the order statistic is finite."""
+        if self.weights is None:
+            return self
+        return replace(self, mass=np.minimum(self.mass, (1.0 - 1e-12) * np.sum(self.weights)))
 
     @property
     def shared(self):
@@ -142,6 +157,27 @@ class Peers:
         which = np.arange(self.count) if self.which is None else self.which
         # Guarded against floating point as `ceil_rank` is.
         return Rank((1.0 - alpha - 1e-12) * total, which[some], self.weights[some])
+
+    def place(self, alpha):
+        """The rank k, an integer; with weights one a new row, in units of the mean weight and not whole.
+        Larger than `size` where the set is the whole line."""
+        if self.weights is None:
+            return conformal_rank(alpha, self.size)
+        with np.errstate(divide="ignore"):
+            return self.rank(alpha).mass * (self.size / np.sum(self.weights))
+
+    def among(self, rows):
+        """The same where only some training rows have scores, in this order."""
+        if self.which is None:
+            return replace(
+                self, count=len(rows), weights=None if self.weights is None else self.weights[rows]
+            )
+        place = np.full(self.count, -1)
+        place[rows] = np.arange(len(rows))
+        place = place[self.which]
+        kept = place >= 0
+        weights = None if self.weights is None else self.weights[kept]
+        return Peers(len(rows), place[kept], weights, self.own)
 
     def open(self, alpha):
         """Which new rows have the whole line as their set (m,), or one flag for all."""
@@ -188,18 +224,19 @@ def kth_smallest(values, k):
     return np.partition(values, k - 1, axis=-1)[..., k - 1]
 
 
-def kth_of_lines(offset, slope, k, r):
-    """Exact k-th smallest of ``offset + r_j * slope`` for every ``r_j``.
+def kth_of_lines(offset, slope, rank, r):
+    """The exact order statistic of ``offset + r_j * slope`` for every ``r_j``.
 
     The r are sorted and halved; between two of them only the lines that reach the window of the order
-    statistic can be the k-th, so each half goes on with few lines. Cost and memory grow with n + m, not
+    statistic can be it, so each half goes on with few lines. Cost and memory grow with n + m, not
     with n times m.
 
     Parameters
     ----------
     offset, slope : (n,) arrays
         Slopes must not be negative.
-    k : int
+    rank : Rank
+        With one mass for all r, or one each.
     r : (m,) array
 
     Returns
@@ -208,49 +245,42 @@ def kth_of_lines(offset, slope, k, r):
 
     Examples
     --------
-    >>> kth_of_lines(np.array([1.0, 2.0]), np.array([2.0, 0.0]), 1, np.array([0.0, 3.0]))
+    >>> kth_of_lines(np.array([1.0, 2.0]), np.array([2.0, 0.0]), Rank(1), np.array([0.0, 3.0]))
     array([1., 2.])
     """
     r = np.asarray(r, dtype=float)
-    if k > len(offset):
-        return np.full(r.shape, np.inf)
     finite = np.isfinite(r)
     out = np.where(r > 0, np.inf, -np.inf)
     order = np.flatnonzero(finite)[np.argsort(r[finite])]
     ordered = np.empty(len(order))
-    _narrow(np.asarray(offset), np.asarray(slope), k, r[order], ordered)
+    _narrow(np.asarray(offset), np.asarray(slope), rank.take(order), r[order], ordered)
     out[order] = ordered
     return out
 
 
-def window_lines(offset, slope, k, low, high):
-    """The lines that can be the k-th smallest for some r in ``[low, high]``, and the rank among them.
+def window_lines(offset, slope, rank, low, high):
+    """The lines that can be the order statistic for some r in ``[low, high]``, and the rank among them.
 
     Returns
     -------
     offset, slope : arrays
-    k : int
+    rank : Rank
     """
-    first, last = offset + low * slope, offset + high * slope
-    below, above = last < kth_smallest(first, k), first > kth_smallest(last, k)
-    window = ~(below | above)
-    return offset[window], slope[window], k - int(np.count_nonzero(below))
+    rows, near = rank.window(offset + low * slope, offset + high * slope)
+    return offset[rows], slope[rows], near
 
 
-def _narrow(offset, slope, k, r, out):
+def _narrow(offset, slope, rank, r, out):
     """Fill ``out`` for ascending ``r``; see `kth_of_lines`."""
     if len(r) == 0:
         return
-    if len(offset) == 1:
-        out[:] = offset[0] + r * slope[0]
-        return
     if len(r) * len(offset) <= _DIRECT:
-        out[:] = kth_smallest(offset + r[:, None] * slope, k)
+        out[:] = rank.kth(offset + r[:, None] * slope)
         return
     if r[0] == r[-1]:
-        out[:] = kth_smallest(offset + r[0] * slope, k)
+        out[:] = rank.kth(offset + r[0] * slope)
         return
-    offset, slope, k = window_lines(offset, slope, k, r[0], r[-1])
+    offset, slope, rank = window_lines(offset, slope, rank, r[0], r[-1])
     half = len(r) // 2
-    _narrow(offset, slope, k, r[:half], out[:half])
-    _narrow(offset, slope, k, r[half:], out[half:])
+    for part in (slice(None, half), slice(half, None)):
+        _narrow(offset, slope, rank.take(part), r[part], out[part])

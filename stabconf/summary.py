@@ -136,7 +136,8 @@ def _band_table(made, pair):
     finite = made.width[np.isfinite(made.width)]
     spread = (np.min(finite), np.max(finite)) if len(finite) else (np.inf, np.inf)
     left = [
-        ("Method:", f"{made.method}, band {pair[0]:g} to {pair[1]:g}"),
+        ("Method:", made.method),
+        ("Band:", f"{pair[0]:g} to {pair[1]:g}"),
         ("alpha:", f"{made.alpha:g}"),
         ("Order statistic:", f"{made.k} of {made.n}"),
     ]
@@ -144,6 +145,7 @@ def _band_table(made, pair):
         ("Mean width:", _mean_width(made)),
         ("Narrowest:", _number(spread[0])),
         ("Widest:", _number(spread[1])),
+        ("Infinite:", str(int(np.sum(np.isinf(made.width))))),
     ]
     count = len(made.width)
     where = "the training points" if count == made.n else f"{count} of the training points"

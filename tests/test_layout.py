@@ -41,13 +41,14 @@ ALLOWED = {
     ),
     "residual_scores": ({"checks", "errors"}, {"numpy"}),
     "advice": ({"checks", "conformal", "errors"}, {"numpy"}),
+    "ranking": ({"errors", "scores", "user_frames"}, {"numpy", "pandas"}),
     "summary": (set(), {"numpy", "statsmodels"}),
     "frames": (set(), {"numpy", "pandas"}),
     "report": ({"files"}, set()),
     "prediction": ({"errors"}, {"numpy", "pandas"}),
     "fitting": ({"response", "solvers"}, {"numpy"}),
     "results_base": (
-        {"advice", "columns", "errors", "files", "frames", "prediction"},
+        {"advice", "columns", "errors", "files", "frames", "prediction", "ranking"},
         {"numpy", "pandas"},
     ),
     "results": (

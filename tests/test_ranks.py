@@ -40,18 +40,18 @@ def test_kth_of_lines_is_the_sort(seed, n, m, ties):
         offset, slope, r = np.round(offset), np.round(slope), np.round(r, 1)
     k = int(rng.integers(1, n + 1))
     expected = np.sort(offset + r[:, None] * slope, axis=1)[:, k - 1]
-    np.testing.assert_array_equal(kth_of_lines(offset, slope, k, r), expected)
+    np.testing.assert_array_equal(kth_of_lines(offset, slope, Rank(k), r), expected)
 
 
 def test_kth_of_lines_handles_many_lines_and_infinite_moves():
     rng = np.random.default_rng(0)
     offset, slope, r = rng.exponential(size=20000), rng.exponential(size=20000), rng.exponential(size=3000)
     r[5] = np.inf
-    got = kth_of_lines(offset, slope, 18000, r)
+    got = kth_of_lines(offset, slope, Rank(18000), r)
     assert np.isposinf(got[5])
     for j in (0, 17, 2999):
         assert got[j] == np.sort(offset + r[j] * slope)[17999]
-    assert np.all(np.isposinf(kth_of_lines(offset, slope, 20001, r)))
+    assert np.all(np.isposinf(kth_of_lines(offset, slope, Rank(20001), r)))
 
 
 @pytest.mark.parametrize("level", [0.5, 0.1, 0.25, 0.9, None])
@@ -135,3 +135,28 @@ def test_a_window_of_rows_keeps_the_order_statistic(weighted):
         rows, narrow = rank.window(low, high)
         assert len(rows) < len(which)
         np.testing.assert_array_equal(narrow.kth(values[:, rows]), rank.kth(values))
+
+
+def test_peers_among_some_rows_are_ranked_as_those_rows_alone():
+    rng = np.random.default_rng(3)
+    scores, weights, own = rng.random(30), rng.random(30), rng.random(4)
+    held = rng.permutation(30)[:17]
+    for which in (None, np.arange(0, 30, 2)):
+        rows = held if which is None else held[held % 2 == 0]
+        among = Peers(30, which).among(held)
+        assert among.size == len(rows)
+        assert among.rank(0.3).kth(scores[held]) == Rank(conformal_rank(0.3, len(rows))).kth(scores[rows])
+        own_weights = weights if which is None else weights[which]
+        among = Peers(30, which, own_weights, own).among(held)
+        alone = Peers(len(rows), None, weights[rows], own)
+        np.testing.assert_array_equal(among.rank(0.3).kth(scores[held]), alone.rank(0.3).kth(scores[rows]))
+
+
+def test_the_first_rows_that_have_the_mass_end_at_the_order_statistic():
+    rng = np.random.default_rng(4)
+    values, weights = rng.random(20), rng.random(20)
+    for rank in (Rank(7), Rank(3, np.arange(5, 15)), Rank(np.array([1.0, 4.0]), None, weights)):
+        rows, last = rank.first(values)
+        np.testing.assert_array_equal(values[rows][last], rank.kth(values))
+    assert np.isinf(Rank(99.0, None, weights).kth(values))
+    assert Rank(99.0, None, weights).within().kth(values) == np.max(values)

@@ -18,7 +18,7 @@ from ..stability import new_rows, reach
 from .conformity import refitted
 from .exact import require_unique
 from .exact.clipped import ClippedPieces
-from .intervals import simple_intervals
+from .intervals import ranked_intervals
 from .parallel import in_chunks
 
 __all__ = ["BandFits", "band_conformity", "exact_band", "stable_band"]
@@ -188,7 +188,9 @@ def exact_band(fits, rows, alphas, *, side="two-sided", peers=None, n_jobs=1, pr
     peers = peers or Peers(fits.n)
     order = np.argsort(np.linalg.norm(rows, axis=1))  # rows that are alike share what can decide them
     places = np.arange(len(rows))
-    chunk = partial(_chunk, fits, rows[order], [peers.take(order).rank(alpha) for alpha in alphas], side)
+    chunk = partial(
+        _chunk, fits, rows[order], [peers.take(order).rank(alpha).within() for alpha in alphas], side
+    )
     found = in_chunks(chunk, places, n_jobs, progress, size=_CHUNK) if len(rows) else []
     tilted = sum(count for _, count in found)
     out = []
@@ -201,15 +203,8 @@ def exact_band(fits, rows, alphas, *, side="two-sided", peers=None, n_jobs=1, pr
             if len(pieces) > 1:
                 apart[int(i)] = tuple(pieces)
         more = {"pieces": apart, "tilted_fits": tilted, "tol": 0.0}
-        made = simple_intervals(lower, upper, *_counts(peers, alpha), alpha, side, "exact", **more)
-        out.append(made)
+        out.append(ranked_intervals(lower, upper, peers, alpha, side, "exact", **more))
     return out
-
-
-def _counts(peers, alpha):
-    """Rank and number of rows, where each counts once."""
-    rank = peers.rank(alpha)
-    return (rank.mass if peers.weights is None else 0), peers.size
 
 
 def _chunk(fits, rows, ranks, side, places):
@@ -279,7 +274,7 @@ def stable_band(fits, rows, alphas, *, side="two-sided", peers=None, bound="norm
                 surcharge, tau = np.maximum(surcharge, extra), np.maximum(tau, moved)
             ends = np.array([np.fmin(ends[0], low), np.fmax(ends[1], high)])
         more = {"bound": bound, "surcharge": surcharge, "tau": tau}
-        out.append(simple_intervals(*ends, *_counts(peers, alpha), alpha, side, "stable", **more))
+        out.append(ranked_intervals(*ends, peers, alpha, side, "stable", **more))
     return out
 
 

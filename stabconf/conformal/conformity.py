@@ -7,6 +7,7 @@ sections 4 and 6).
 
 import numpy as np
 
+from ..scores import Peers
 from ..solvers import minimise
 from ..stability import new_rows, reach
 from .exact import make_pieces
@@ -17,7 +18,7 @@ _TIE = 1e-10  # scores nearer than this, relative to the scale, are tied
 _ENTRIES = 2_000_000
 
 
-def conformity(fits, row, z, side, bound):
+def conformity(fits, row, z, side, bound, peers=None):
     """Exact p-values of a new row at candidates and their lower and upper bounds.
 
     Parameters
@@ -29,29 +30,31 @@ def conformity(fits, row, z, side, bound):
     side : {"two-sided", "upper", "lower"}
     bound : str or None
         None where no stability bound applies: the bounds are then those of any p-value.
+    peers : Peers, optional
+        The rows to rank among, for this new row; all by default.
 
     Returns
     -------
     (3, g) array
         p, lower bound, upper bound.
     """
-    solver = make_pieces(fits, side, tol=None)
+    solver, peers = make_pieces(fits, side, tol=None), Peers(fits.n) if peers is None else peers
     out = np.empty((3, len(z)))
-    for j, part, p in _by_zone(fits, row, z, solver):
+    for j, part, p in _by_zone(fits, row, z, solver, peers):
         out[0, part] = p
-        out[1:, part] = _bounds(fits, j, row, z[part], solver, bound)
+        out[1:, part] = _bounds(fits, j, row, z[part], solver, bound, peers)
     return out
 
 
-def exact_p(fits, row, z, side):
+def exact_p(fits, row, z, side, peers):
     """Exact p-values of a new row at candidates (g,)."""
     out = np.empty(len(z))
-    for _, part, p in _by_zone(fits, row, z, make_pieces(fits, side, tol=None)):
+    for _, part, p in _by_zone(fits, row, z, make_pieces(fits, side, tol=None), peers):
         out[part] = p
     return out
 
 
-def _by_zone(fits, row, z, solver):
+def _by_zone(fits, row, z, solver, peers):
     """Zones, the candidates in them (a few at a time) and their p-values."""
     zone = np.array([fits.at(candidate) for candidate in z], dtype=int)
     size = max(1, _ENTRIES // fits.n)
@@ -64,7 +67,7 @@ def _by_zone(fits, row, z, solver):
                 residuals, _ = refitted(fits, row, z[part])
             scores = solver.score(residuals)
             above = scores[:, :-1] >= scores[:, -1:] - _TIE * fits.scale
-            yield j, part, (1.0 + np.sum(above, axis=1)) / (fits.n + 1)
+            yield j, part, peers.p(above)
 
 
 def refitted(fits, row, z):
@@ -78,11 +81,11 @@ def refitted(fits, row, z):
     return out, scales
 
 
-def _bounds(fits, j, row, z, solver, bound):
+def _bounds(fits, j, row, z, solver, bound, peers):
     """Lower and upper bounds on the p-values (2, g) from the base fit of the zone."""
-    n, zone = fits.n, fits.zones[j]
+    zone = fits.zones[j]
     if bound is None or zone.keep:
-        return np.array([np.full(len(z), 1.0 / (n + 1)), np.ones(len(z))])
+        return np.array([peers.p(np.full((len(z), fits.n), which)) for which in (False, True)])
     base = fits.fit(j)
     moves = reach(base, new_rows(base, np.repeat(row[None], len(z), axis=0), bound), bound)
     distance = (z - base.predict(row[None])) / zone.scale
@@ -96,8 +99,7 @@ def _bounds(fits, j, row, z, solver, bound):
     ends = np.sort([near - before, distance + before, near + before, distance - before], axis=0)[[0, -1]]
     new = _range(solver, ends[0], ends[1])
     old = _range(solver, base.solution.r - tau, base.solution.r + tau)
-    counts = [np.sum(one >= two[:, None], axis=1) for one, two in ((old[0], new[1]), (old[1], new[0]))]
-    return (1.0 + np.array(counts)) / (n + 1)
+    return np.array([peers.p(one >= two[:, None]) for one, two in ((old[0], new[1]), (old[1], new[0]))])
 
 
 def _range(solver, low, high):

@@ -10,8 +10,8 @@ import math
 import numpy as np
 
 from ..errors import AssumptionError, InputError
-from ..scores import conformal_rank, kth_smallest
-from .intervals import simple_intervals
+from ..scores import Peers
+from .intervals import guarantee, ranked_intervals
 
 __all__ = ["EstimatorFits", "TAUS", "user_stable"]
 
@@ -93,7 +93,7 @@ def _iterated_norms(fitted, X, rows):
 TAUS = {"norm/n": _norms_over_n, "iterations*norm/n": _iterated_norms}
 
 
-def user_stable(fits, rows, alphas, *, side="two-sided", inner=False):
+def user_stable(fits, rows, alphas, *, side="two-sided", inner=False, peers=None):
     """Stable sets from one fit to all training rows, with the user's bounds on how far it can move.
 
     Parameters
@@ -103,6 +103,8 @@ def user_stable(fits, rows, alphas, *, side="two-sided", inner=False):
     alphas : list of float
     side : {"two-sided", "upper", "lower"}
     inner : bool
+    peers : Peers, optional
+        The rows to rank among; all by default.
 
     Returns
     -------
@@ -111,25 +113,22 @@ def user_stable(fits, rows, alphas, *, side="two-sided", inner=False):
     """
     tau, centre = fits.bounds(rows), fits.predict(rows)
     r = fits.y - fits.predict(fits.X)
-    out = []
+    peers, out = Peers(fits.n) if peers is None else peers, []
     for alpha in alphas:
-        k = conformal_rank(alpha, fits.n)
-        ends = {}
+        rank, ends = peers.rank(alpha), {}
         for name, way in (("outer", 1.0), ("inner", -1.0)):
             for direction in (-1, 1):
                 scores = np.abs(r) if side == "two-sided" else direction * r
-                distance = kth_smallest(scores + way * tau[:, :-1], k) + way * tau[:, -1]
+                distance = rank.kth(scores + way * tau[:, :-1]) + way * tau[:, -1]
                 wanted = side == "two-sided" or side == ("upper" if direction > 0 else "lower")
                 ends[name, direction] = centre + direction * (distance if wanted else np.inf)
-        words = f"covers with probability at least {1 - alpha:g} if the bounds given as tau hold"
+        words = f"{guarantee(alpha, peers)}, if the bounds given as tau hold"
         more = {"certified": False, "guarantee": words, "bound": "user"}
-        made = simple_intervals(
-            ends["outer", -1], ends["outer", 1], k, fits.n, alpha, side, "stable", **more
-        )
         if inner:
             empty = ends["inner", -1] > ends["inner", 1]
-            made = made.with_inner(*(np.where(empty, np.nan, ends["inner", way]) for way in (-1, 1)))
-        out.append(made)
+            more["inner"] = [np.where(empty, np.nan, ends["inner", way]) for way in (-1, 1)]
+        outer = ends["outer", -1], ends["outer", 1]
+        out.append(ranked_intervals(*outer, peers, alpha, side, "stable", **more))
     return out
 
 

@@ -11,10 +11,10 @@ import numpy as np
 from ..checks import is_count, is_number
 from ..errors import AssumptionError, InputError
 from ..path import ResponsePath, merge
-from ..scores import conformal_rank
+from ..scores import Peers
 from ..solvers import Problem, minimise
 from ..stability import default_bound, new_rows, reach
-from .intervals import simple_intervals
+from .intervals import ranked_intervals
 
 __all__ = ["interpolation"]
 
@@ -22,7 +22,7 @@ _FACTOR = 3.0
 _SIGNS = {"two-sided": 0, "upper": 1, "lower": -1}
 
 
-def interpolation(fits, rows, alphas, *, side="two-sided", queries=8, bound=None, inner=False):
+def interpolation(fits, rows, alphas, *, side="two-sided", queries=8, bound=None, inner=False, peers=None):
     """Sets from interpolated fits.
 
     Parameters
@@ -36,6 +36,8 @@ def interpolation(fits, rows, alphas, *, side="two-sided", queries=8, bound=None
     bound : str, optional
         As in `stable`.
     inner : bool
+    peers : Peers, optional
+        The rows to rank among; all by default.
 
     Returns
     -------
@@ -47,15 +49,16 @@ def interpolation(fits, rows, alphas, *, side="two-sided", queries=8, bound=None
             f"method='interpolation' needs one tau for all responses, which loss {fits.loss.describe()} "
             "does not have (it is not Lipschitz): use method='exact' or 'stable'"
         )
-    ranks = [conformal_rank(alpha, fits.n) for alpha in alphas]
-    found = [_row(fits, row, queries, ranks, side, bound, inner) for row in rows]
+    peers = Peers(fits.n) if peers is None else peers
+    ranks, found = [peers.rank(alpha) for alpha in alphas], []
+    for i, row in enumerate(rows):
+        own = [rank.take(i) for rank in ranks]
+        found.append(_row(fits, row, queries, own, side, bound, inner))
     out = []
     for a, alpha in enumerate(alphas):
         ends = np.array([each[a] for each in found]).reshape(len(rows), 4)
-        made = simple_intervals(
-            *ends[:, :2].T.copy(), ranks[a], fits.n, alpha, side, "interpolation", bound=bound
-        )
-        out.append(made.with_inner(*ends[:, 2:].T.copy()) if inner else made)
+        more = {"inner": ends[:, 2:].T.copy() if inner else (None, None), "bound": bound}
+        out.append(ranked_intervals(*ends[:, :2].T.copy(), peers, alpha, side, "interpolation", **more))
     return out
 
 
@@ -79,10 +82,10 @@ def _row(fits, row, queries, ranks, side, bound, inner):
                 pieces.append((zone.lower, zone.upper))
             continue
         path, slack, v = _path(fits, j, row, queries, bound)
-        for a, k in enumerate(ranks):
+        for a, rank in enumerate(ranks):
             for pieces, sign in ((outer[a], -1.0), (certain[a], 1.0) if inner else (None, 0.0)):
                 if pieces is not None:
-                    found = path.pieces(fits.X, v, k, _SIGNS[side], sign * slack)
+                    found = path.pieces(fits.X, v, rank, _SIGNS[side], sign * slack)
                     pieces += zone.cut_scaled(found)
     return [[*_hull(one), *_longest(two)] for one, two in zip(outer, certain, strict=True)]
 

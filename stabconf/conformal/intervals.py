@@ -4,12 +4,20 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-__all__ = ["Intervals", "guarantee", "simple_intervals"]
+__all__ = ["Intervals", "assumed", "guarantee", "join", "ranked_intervals", "simple_intervals"]
 
 
-def guarantee(alpha):
+def guarantee(alpha, peers=None):
     """The coverage statement of a certified method, in words."""
-    return f"covers with probability at least {1 - alpha:g}, exchangeable rows"
+    return f"covers with probability at least {1 - alpha:g}{assumed(peers)}"
+
+
+def assumed(peers):
+    """Where coverage holds and what of, for rows that are ranked among some `Peers`; in words."""
+    within = " within each group" if peers is not None and peers.which is not None else ""
+    if peers is not None and peers.weights is not None:
+        return f"{within} under the shift, if the weights are its likelihood ratios"
+    return f"{within}, exchangeable rows"
 
 
 @dataclass(frozen=True)
@@ -26,8 +34,9 @@ class Intervals:
         Width that is owed to stability (and to the solver's tolerance) rather than to the residuals.
     tau : (m,) array
         Largest bound on the movement of the new row's own prediction that entered an end.
-    k, n : int
-        Rank of the order statistic, and the number of training rows.
+    k, n : int, or (m,) arrays
+        Rank of the order statistic and the number of training rows it is among; one a new row within
+        groups, and k with weights, in units of the mean weight. The set is the whole line if k > n.
     alpha : float
     side : {"two-sided", "upper", "lower"}
     method : str
@@ -51,8 +60,8 @@ class Intervals:
     inner_upper: np.ndarray | None
     surcharge: np.ndarray
     tau: np.ndarray
-    k: int
-    n: int
+    k: int | np.ndarray
+    n: int | np.ndarray
     alpha: float
     side: str
     method: str
@@ -63,9 +72,10 @@ class Intervals:
     tilted_fits: int = 0
     tol: float = np.nan
 
-    def with_inner(self, lower, upper):
-        """The same with an inner set."""
-        return replace(self, inner_lower=lower, inner_upper=upper)
+    @property
+    def too_few(self):
+        """Which rows have the whole line as their set, for the rank exceeds the number of rows (m,)."""
+        return np.broadcast_to(np.asarray(self.k) > self.n, len(self.lower))
 
     @property
     def width(self):
@@ -104,16 +114,16 @@ class Intervals:
         return float(np.mean(gap)) if len(gap) else np.nan
 
 
-def simple_intervals(lower, upper, k, n, alpha, side, method, **more):
-    """`Intervals` of a method that uses no stability bound."""
-    nothing = np.zeros(len(lower))
-    known = {"certified": True, "guarantee": guarantee(alpha), "bound": None}
-    known |= {"surcharge": nothing, "tau": nothing, **more}
+def simple_intervals(lower, upper, k, n, alpha, side, method, *, inner=(None, None), **more):
+    """`Intervals`, by default of a method that uses no stability bound."""
+    m = len(lower)
+    known = {"surcharge": np.zeros(m), "tau": np.zeros(m), "bound": None}
+    known |= {"certified": True, "guarantee": guarantee(alpha), **more}
     return Intervals(
         lower=lower,
         upper=upper,
-        inner_lower=None,
-        inner_upper=None,
+        inner_lower=inner[0],
+        inner_upper=inner[1],
         k=k,
         n=n,
         alpha=alpha,
@@ -121,3 +131,47 @@ def simple_intervals(lower, upper, k, n, alpha, side, method, **more):
         method=method,
         **known,
     )
+
+
+def ranked_intervals(lower, upper, peers, alpha, side, method, *, inner=(None, None), **more):
+    """`Intervals` of rows ranked among some `Peers`; sets that are the whole line are opened."""
+    is_open = np.broadcast_to(peers.open(alpha), len(lower))
+    if is_open.any():
+        lower, upper = np.where(is_open, -np.inf, lower), np.where(is_open, np.inf, upper)
+        if inner[0] is not None:
+            inner = np.where(is_open, -np.inf, inner[0]), np.where(is_open, np.inf, inner[1])
+        for name in {"surcharge", "tau"} & set(more):
+            more[name] = np.where(is_open, 0.0, more[name])
+        known = more.get("pieces", {})
+        more |= {"pieces": {i: found for i, found in known.items() if not is_open[i]}}
+    more = {"guarantee": guarantee(alpha, peers), **more}
+    return simple_intervals(
+        lower, upper, peers.place(alpha), peers.size, alpha, side, method, inner=inner, **more
+    )
+
+
+def join(each, places):
+    """`Intervals` of groups of new rows as one.
+
+    Parameters
+    ----------
+    each : list of Intervals
+        Of one alpha, side and method.
+    places : list of int arrays
+        The rows of each group; together all rows.
+    """
+    if len(each) == 1:
+        return each[0]
+    m, made = sum(map(len, places)), {}
+    for name in ("lower", "upper", "inner_lower", "inner_upper", "surcharge", "tau", "k", "n"):
+        values = [getattr(one, name) for one in each]
+        if values[0] is None:
+            continue
+        made[name] = np.empty(m, dtype=np.result_type(*values))
+        for which, part in zip(places, values, strict=True):
+            made[name][which] = part
+    pieces = {}
+    for which, one in zip(places, each, strict=True):
+        pieces |= {int(which[i]): found for i, found in one.pieces.items()}
+    weakest = min(each, key=lambda one: one.n)  # what holds in the smallest group
+    return replace(weakest, **made, pieces=pieces, tilted_fits=sum(one.tilted_fits for one in each))

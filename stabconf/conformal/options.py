@@ -1,17 +1,23 @@
-"""Checks of options that several methods share."""
+"""Options that several methods share: checks and defaults."""
 
 import numpy as np
 
 from ..checks import is_number
 from ..errors import InputError
+from ..scores import Peers
 
-__all__ = ["check_tol", "generator"]
+__all__ = ["check_tol", "everyone", "generator"]
 
 
 def check_tol(tol):
     """Refuse a tolerance that is not a share."""
     if not (is_number(tol) and 0 < tol < 1):
         raise InputError(f"tol={tol!r} is not allowed: give a share of the response's scale such as 1e-6")
+
+
+def everyone(fits, rows):
+    """One part of all new rows, ranked among all training rows."""
+    return [(np.arange(len(rows)), Peers(fits.n))]
 
 
 def generator(random_state):

@@ -11,8 +11,10 @@ from dataclasses import replace
 import numpy as np
 
 from ..errors import AssumptionError, InputError
+from ..scores import Peers
 from ..solvers import Problem, certify, minimise
 from ..stability import BaseFit, default_bound
+from .intervals import join
 from .stable import stable
 
 __all__ = ["batch", "replace_one"]
@@ -52,7 +54,7 @@ class PinnedFits:
         return BaseFit(zone, tilted, solution, fits.intercept, pull)
 
 
-def replace_one(fits, rows, alphas, *, side="two-sided", z_hat=None, bound=None, inner=False):
+def replace_one(fits, rows, alphas, *, side="two-sided", z_hat=None, bound=None, inner=False, peers=None):
     """The paper's Algorithm 1: one fit a new row, with a response that is replaced.
 
     Parameters
@@ -66,6 +68,8 @@ def replace_one(fits, rows, alphas, *, side="two-sided", z_hat=None, bound=None,
     bound : str, optional
         As in `stable`; "paper" has the constant as published, twice that of leaving the row out.
     inner : bool
+    peers : Peers, optional
+        The rows to rank among; all by default.
 
     Returns
     -------
@@ -75,30 +79,29 @@ def replace_one(fits, rows, alphas, *, side="two-sided", z_hat=None, bound=None,
         z_hat = fits.fit(fits.reference).predict(rows)
     if np.shape(z_hat) != (len(rows),):
         raise InputError("z_hat has several values a row: use method='batch', or give one")
-    return [
-        replace(each, method="replace_one") for each in _at(fits, rows, z_hat, alphas, side, bound, inner)
-    ]
+    made = _at(fits, rows, z_hat, alphas, side, bound, inner, peers)
+    return [replace(each, method="replace_one") for each in made]
 
 
-def batch(fits, rows, alphas, *, side="two-sided", z_hat=None, bound=None, inner=False):
+def batch(fits, rows, alphas, *, side="two-sided", z_hat=None, bound=None, inner=False, peers=None):
     """Replace-one sets of several responses a row, intersected.
 
     Parameters
     ----------
     z_hat : (m, b) array, optional
         By default the prediction, and the scale of the response to either side of it.
-    fits, rows, alphas, side, bound, inner
+    fits, rows, alphas, side, bound, inner, peers
         As in `replace_one`.
     """
     if z_hat is None:
         z_hat = fits.fit(fits.reference).predict(rows)[:, None] + fits.scale * np.array(_SPREAD)
     z_hat = np.asarray(z_hat, dtype=float)
     z_hat = z_hat[:, None] if z_hat.ndim == 1 else z_hat
-    made = [_at(fits, rows, z, alphas, side, bound, inner) for z in z_hat.T]
+    made = [_at(fits, rows, z, alphas, side, bound, inner, peers) for z in z_hat.T]
     return [_together(each) for each in zip(*made, strict=True)]
 
 
-def _at(fits, rows, z_hat, alphas, side, bound, inner):
+def _at(fits, rows, z_hat, alphas, side, bound, inner, peers):
     """`Intervals` of all rows at one response each, an alpha after the other."""
     bound = bound or default_bound(fits.loss)
     if bound == "ball":
@@ -107,23 +110,17 @@ def _at(fits, rows, z_hat, alphas, side, bound, inner):
             "the new row alone: use bound='norm' or 'curvature', or method='stable'"
         )
     pinned = [PinnedFits(fits, row, z) for row, z in zip(rows, z_hat, strict=True)]
-    out = []
+    peers, out = Peers(fits.n) if peers is None else peers, []
+    rest = {"side": side, "bound": bound, "inner": inner}
     for alpha in alphas:
         each = [
-            stable(fixed, row[None], alpha, side=side, bound=bound, inner=inner)
-            for fixed, row in zip(pinned, rows, strict=True)
+            stable(fixed, row[None], alpha, peers=peers.take(slice(i, i + 1)), **rest)
+            for i, (fixed, row) in enumerate(zip(pinned, rows, strict=True))
         ]
-        out.append(_stacked(each, stable(fits, rows[:0], alpha, side=side, bound=bound, inner=inner)))
+        none = stable(fits, rows[:0], alpha, peers=peers.take(slice(0, 0)), **rest)
+        made = join([none, *each], [np.arange(0), *np.arange(len(rows))[:, None]])
+        out.append(replace(made, n=none.n, k=made.k if np.ndim(none.k) else none.k))
     return out
-
-
-def _stacked(each, empty):
-    """`Intervals` of single rows as one; ``empty`` has what they share."""
-    names = ("lower", "upper", "surcharge", "tau")
-    names += ("inner_lower", "inner_upper") if empty.inner_lower is not None else ()
-    return replace(
-        empty, **{name: np.concatenate([getattr(one, name) for one in [empty, *each]]) for name in names}
-    )
 
 
 def _together(each):

@@ -8,9 +8,9 @@ import numpy as np
 
 from ..checks import is_count
 from ..errors import InputError
-from ..scores import conformal_rank
+from ..scores import Peers
 from .conformity import exact_p, refitted
-from .intervals import simple_intervals
+from .intervals import assumed, ranked_intervals
 from .options import check_tol
 from .parallel import in_chunks
 from .scoring import as_scoring
@@ -22,7 +22,9 @@ _TIE = 1e-10
 _DIRECTIONS = {"two-sided": (-1, 1), "upper": (1,), "lower": (-1,)}
 
 
-def root(fits, rows, alphas, *, side="two-sided", tol=1e-6, progress=None, score=None, scale=None):
+def root(
+    fits, rows, alphas, *, side="two-sided", tol=1e-6, progress=None, score=None, scale=None, peers=None
+):
     """Ends by bisection, with a refit of the augmented sample at every candidate (rootCP).
 
     Parameters
@@ -36,6 +38,8 @@ def root(fits, rows, alphas, *, side="two-sided", tol=1e-6, progress=None, score
     progress : bool or None
     score : str or ResidualScore, optional
     scale : FixedScale, optional
+    peers : Peers, optional
+        The rows to rank among; all by default.
 
     Returns
     -------
@@ -45,10 +49,12 @@ def root(fits, rows, alphas, *, side="two-sided", tol=1e-6, progress=None, score
     check_tol(tol)
     scoring = as_scoring(score, scale, side, fits.loss, "root", learned=False)
     ends = _Root(fits, scoring, tol)
-    return _by_row(ends, fits, rows, alphas, side, "root", tol * fits.scale, progress)
+    return _by_row(ends, fits, rows, alphas, side, "root", tol * fits.scale, progress, peers)
 
 
-def grid(fits, rows, alphas, *, side="two-sided", points=200, progress=None, score=None, scale=None):
+def grid(
+    fits, rows, alphas, *, side="two-sided", points=200, progress=None, score=None, scale=None, peers=None
+):
     """The hull of the candidates of a grid that are in the set, one step wider on each side.
 
     The grid covers the range of the training responses, half as long again. An end is infinite where
@@ -58,7 +64,7 @@ def grid(fits, rows, alphas, *, side="two-sided", points=200, progress=None, sco
     ----------
     points : int
         Candidates.
-    fits, rows, alphas, side, progress, score, scale
+    fits, rows, alphas, side, progress, score, scale, peers
         As in `root`.
     """
     if not is_count(points, 3):
@@ -66,16 +72,19 @@ def grid(fits, rows, alphas, *, side="two-sided", points=200, progress=None, sco
     low, high = np.min(fits.y), np.max(fits.y)
     z = np.linspace(low - 0.25 * (high - low), high + 0.25 * (high - low), points)
     scoring = as_scoring(score, scale, side, fits.loss, "grid", learned=False)
-    return _by_row(_Grid(fits, scoring, z), fits, rows, alphas, side, "grid", z[1] - z[0], progress)
+    ends = _Grid(fits, scoring, z)
+    return _by_row(ends, fits, rows, alphas, side, "grid", z[1] - z[0], progress, peers)
 
 
-def _by_row(ends, fits, rows, alphas, side, method, resolution, progress):
+def _by_row(ends, fits, rows, alphas, side, method, resolution, progress, peers):
     """`Intervals` from a function that gives the ends of one row."""
     sigma = ends.scoring.scales(np.arange(fits.n), None, fits.n, len(rows))[1]
-    places = np.arange(len(rows))
+    places, peers = np.arange(len(rows)), Peers(fits.n) if peers is None else peers
 
     def chunk(which):
-        return np.array([[ends(rows[i], sigma[i], alpha) for alpha in alphas] for i in which])
+        return np.array(
+            [[ends(rows[i], sigma[i], alpha, peers.take(i)) for alpha in alphas] for i in which]
+        )
 
     found = in_chunks(chunk, places, 1, progress, size=1)
     values = np.concatenate(found).reshape(len(rows), len(alphas), 2)
@@ -83,9 +92,10 @@ def _by_row(ends, fits, rows, alphas, side, method, resolution, progress):
     for a, alpha in enumerate(alphas):
         lower, upper = values[:, a].T.copy()
         words = f"the full conformal set to a resolution of {resolution:.2g}, assumed to be an interval"
-        k = conformal_rank(alpha, fits.n)
+        if peers.which is not None or peers.weights is not None:
+            words = f"{words}; ranked{assumed(peers)}"
         more = {"certified": False, "guarantee": words}
-        out.append(simple_intervals(lower, upper, k, fits.n, alpha, side, method, **more))
+        out.append(ranked_intervals(lower, upper, peers, alpha, side, method, **more))
     return out
 
 
@@ -96,13 +106,13 @@ class _Refitted:
         self.fits, self.scoring = fits, scoring
         self.sigma = scoring.scales(np.arange(fits.n), None, fits.n, 0)[0]
 
-    def p(self, row, sigma, z):
+    def p(self, row, sigma, z, peers):
         """p-values at candidates (g,)."""
         out, sigma = np.empty(len(z)), np.append(self.sigma, sigma)
         for i, (r, scale) in enumerate(zip(*refitted(self.fits, row, z), strict=True)):
             scores = self.scoring.in_units(scale).values(r, sigma)
             tie = _TIE * np.max(np.abs(scores))
-            out[i] = (1.0 + np.count_nonzero(scores[:-1] >= scores[-1] - tie)) / len(scores)
+            out[i] = peers.p(scores[:-1] >= scores[-1] - tie)
         return out
 
 
@@ -111,10 +121,10 @@ class _Root(_Refitted):
         super().__init__(fits, scoring)
         self.tol = tol * fits.scale
 
-    def _inside(self, row, sigma, z, alpha):
-        return self.p(row, sigma, np.array([z]))[0] > alpha
+    def _inside(self, row, sigma, z, alpha, peers):
+        return self.p(row, sigma, np.array([z]), peers)[0] > alpha
 
-    def _start(self, row, sigma, alpha):
+    def _start(self, row, sigma, *level):
         """A response in the set: the prediction, or for one-sided sets one behind it; None if not found."""
         scoring, fits = self.scoring, self.fits
         middle = float(fits.fit(fits.reference).predict(row[None])[0]) + scoring.score.centre * sigma
@@ -122,27 +132,27 @@ class _Root(_Refitted):
         if scoring.side != "two-sided":
             way = -1.0 if scoring.side == "upper" else 1.0
             steps += [way * fits.scale * 2.0**j for j in range(_DOUBLINGS)]
-        return next((middle + s for s in steps if self._inside(row, sigma, middle + s, alpha)), None)
+        return next((middle + s for s in steps if self._inside(row, sigma, middle + s, *level)), None)
 
-    def __call__(self, row, sigma, alpha):
-        ends, fits = np.array([-np.inf, np.inf]), self.fits
-        if conformal_rank(alpha, fits.n) > fits.n:
+    def __call__(self, row, sigma, alpha, peers):
+        ends, fits, level = np.array([-np.inf, np.inf]), self.fits, (alpha, peers)
+        if peers.open(alpha):
             return ends
-        middle = self._start(row, sigma, alpha)
+        middle = self._start(row, sigma, *level)
         if middle is None:
             return np.array([np.nan, np.nan])
         for direction in _DIRECTIONS[self.scoring.side]:
             inside, step = middle, fits.scale
             for _ in range(_DOUBLINGS):
                 outside = inside + direction * step
-                if not self._inside(row, sigma, outside, alpha):
+                if not self._inside(row, sigma, outside, *level):
                     break
                 inside, step = outside, 2.0 * step
             else:
                 continue
             while abs(outside - inside) > self.tol:
                 z = 0.5 * (inside + outside)
-                inside, outside = (z, outside) if self._inside(row, sigma, z, alpha) else (inside, z)
+                inside, outside = (z, outside) if self._inside(row, sigma, z, *level) else (inside, z)
             ends[0 if direction < 0 else 1] = outside
         return ends
 
@@ -152,13 +162,14 @@ class _Grid(_Refitted):
         super().__init__(fits, scoring)
         self.z = z
 
-    def p(self, row, sigma, z):
+    def p(self, row, sigma, z, peers):
+        if not self.scoring.plain:
+            return super().p(row, sigma, z, peers)
         # All candidates of a plain score are read off a path where there is one.
-        plain = self.scoring.plain
-        return exact_p(self.fits, row, z, self.scoring.side) if plain else super().p(row, sigma, z)
+        return exact_p(self.fits, row, z, self.scoring.side, peers)
 
-    def __call__(self, row, sigma, alpha):
-        inside, side = np.flatnonzero(self.p(row, sigma, self.z) > alpha), self.scoring.side
+    def __call__(self, row, sigma, alpha, peers):
+        inside, side = np.flatnonzero(self.p(row, sigma, self.z, peers) > alpha), self.scoring.side
         if not len(inside):
             return np.array([np.nan, np.nan])
         step, last = self.z[1] - self.z[0], len(self.z) - 1

@@ -8,14 +8,14 @@ interval. The bounds hold for every new response, so the loss must be Lipschitz.
 import numpy as np
 
 from ..errors import AssumptionError
-from ..scores import conformal_rank, kth_smallest
+from ..scores import Peers
 from ..stability import default_bound, new_rows, reach
-from .intervals import simple_intervals
+from .intervals import ranked_intervals
 
 __all__ = ["scored_stable"]
 
 
-def scored_stable(fits, rows, alphas, scoring, bound=None):
+def scored_stable(fits, rows, alphas, scoring, bound=None, peers=None):
     """Stable intervals for a score that is not the absolute one.
 
     Parameters
@@ -25,6 +25,7 @@ def scored_stable(fits, rows, alphas, scoring, bound=None):
     alphas : list of float
     scoring : Scoring
     bound : str, optional
+    peers : Peers, optional
 
     Returns
     -------
@@ -37,15 +38,16 @@ def scored_stable(fits, rows, alphas, scoring, bound=None):
         )
     bound = bound or default_bound(fits.loss)
     trained, new = scoring.scales(np.arange(fits.n), None, fits.n, len(rows))
-    ranks = [conformal_rank(alpha, fits.n) for alpha in alphas]
+    peers = Peers(fits.n) if peers is None else peers
+    ranks = [peers.rank(alpha) for alpha in alphas]
     ends = np.empty((len(rows), len(ranks), 2))
     for i, row in enumerate(rows):
-        ends[i] = _row(fits, row[None], ranks, scoring, bound, trained, new[i])
+        own = [rank.take(i) for rank in ranks]
+        ends[i] = _row(fits, row[None], own, scoring, bound, trained, new[i])
     out = []
     for a, alpha in enumerate(alphas):
         lower, upper = ends[:, a].T.copy()
-        made = simple_intervals(lower, upper, ranks[a], fits.n, alpha, scoring.side, "stable", bound=bound)
-        out.append(made)
+        out.append(ranked_intervals(lower, upper, peers, alpha, scoring.side, "stable", bound=bound))
     return out
 
 
@@ -70,7 +72,7 @@ def _zone_ends(fits, j, row, ranks, scoring, bound, trained, sigma):
     slope = np.array([max(base.steepest(-1), base.steepest(1))])
     tau, own = scale * moves.tau(slope)[0] / trained, scale * float(moves.shift(slope)[0])
     upper, middle = scoring.upper(scale * base.solution.r / trained, tau), float(base.predict(row)[0])
-    levels = np.array([float(kth_smallest(upper, k)) for k in ranks])
+    levels = np.array([rank.kth(upper) for rank in ranks])
     low, high = scoring.interval(levels, sigma)
     # The new score is at most its level while its residual, which may move by tau, is in the interval.
     return np.column_stack([middle + low - own, middle + high + own])

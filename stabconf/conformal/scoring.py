@@ -18,23 +18,27 @@ _TINY = 1e-3  # of a typical residual: smaller ones count as this
 
 
 @dataclass(frozen=True)
-class FixedScale:
-    """Positive numbers for the training rows (n,) and the new rows (m,)."""
+class _Scale:
+    """What is known of the training rows and of the new rows."""
 
     trained: np.ndarray
     new: np.ndarray
+
+    def take(self, rows):
+        """The same for some of the new rows."""
+        return replace(self, new=self.new[rows])
+
+
+class FixedScale(_Scale):
+    """Positive numbers for the training rows (n,) and the new rows (m,)."""
 
     def of(self, which, r):
         """Scales of all training rows and of the new rows, given residuals ``r`` of the rows ``which``."""
         return self.trained, self.new
 
 
-@dataclass(frozen=True)
-class LearnedScale:
+class LearnedScale(_Scale):
     """Columns that the scale depends on, of the training rows (n, q) and the new rows (m, q)."""
-
-    trained: np.ndarray
-    new: np.ndarray
 
     def of(self, which, r):
         """As in `FixedScale`."""
@@ -115,6 +119,7 @@ def as_scoring(score, scale, side, loss, name, learned=True):
     if isinstance(scale, LearnedScale) and not learned:
         raise AssumptionError(
             f"method={name!r} needs a scale that does not depend on the responses; a formula is learned "
-            "from them: use method='split', 'cross', 'cv+' or 'jackknife+', or give a column or a callable"
+            "from them: use method='exact', 'stable', 'split', 'cross', 'cv+' or 'jackknife+', or give a "
+            "column or a callable"
         )
     return Scoring(AbsoluteScore() if found.same_sets else found, scale, side)

@@ -6,15 +6,25 @@ import numpy as np
 
 from ..checks import is_number
 from ..errors import InputError
-from ..scores import conformal_rank, kth_smallest
-from .intervals import simple_intervals
-from .options import generator
+from .intervals import join, ranked_intervals
+from .options import everyone, generator
 from .scoring import as_scoring
 
 __all__ = ["split"]
 
 
-def split(fits, rows, alphas, *, side="two-sided", calibration=0.5, random_state=0, score=None, scale=None):
+def split(
+    fits,
+    rows,
+    alphas,
+    *,
+    side="two-sided",
+    calibration=0.5,
+    random_state=0,
+    score=None,
+    scale=None,
+    parts=None,
+):
     """Split conformal intervals.
 
     Parameters
@@ -29,6 +39,8 @@ def split(fits, rows, alphas, *, side="two-sided", calibration=0.5, random_state
         Decides which.
     score : str or ResidualScore, optional
     scale : FixedScale or LearnedScale, optional
+    parts : list of (int array, Peers), optional
+        Groups of new rows and the training rows that each is ranked among; all by default.
 
     Returns
     -------
@@ -46,8 +58,14 @@ def split(fits, rows, alphas, *, side="two-sided", calibration=0.5, random_state
     r, centre = fits.y - predict(fits.X), predict(rows)
     trained, new = scoring.scales(fitted, r[fitted], fits.n, len(rows))
     scores, out = scoring.values(r[held], trained[held]), []
+    groups = [(which, peers.among(held)) for which, peers in parts or everyone(fits, rows)]
     for alpha in alphas:
-        k = conformal_rank(alpha, count)
-        low, high = scoring.interval(np.full(len(rows), float(kth_smallest(scores, k))), new)
-        out.append(simple_intervals(centre + low, centre + high, k, count, alpha, side, "split"))
+        each = []
+        for which, peers in groups:
+            level = np.broadcast_to(peers.rank(alpha).kth(scores), len(which))
+            low, high = scoring.interval(level, new[which])
+            each.append(
+                ranked_intervals(centre[which] + low, centre[which] + high, peers, alpha, side, "split")
+            )
+        out.append(join(each, [which for which, _ in groups]))
     return out

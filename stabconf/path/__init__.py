@@ -1,6 +1,6 @@
 """The fit as the new response, or location and scale, move (theory, section 5)."""
 
-from .augmented import Gap, PathError, gap_paths, response_path, step_paths
+from .augmented import Gap, PathError, gap_paths, moving_fit, response_path, step_paths
 from .bands import BandPath, BandRows
 from .chords import chord_fits
 from .clipped import ClippedFit
@@ -22,6 +22,7 @@ __all__ = [
     "follow",
     "gap_paths",
     "merge",
+    "moving_fit",
     "response_path",
     "step_paths",
     "tilted_fits",

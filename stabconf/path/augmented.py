@@ -13,7 +13,7 @@ from .follow import follow, go_on, stationarity
 from .lines import ResponsePath
 from .tilted import tilted_fits
 
-__all__ = ["Gap", "PathError", "gap_paths", "response_path", "step_paths"]
+__all__ = ["Gap", "PathError", "gap_paths", "moving_fit", "response_path", "step_paths"]
 
 _FIRST = 64  # rows watched at first
 _FEW = 2000  # rows that are all watched
@@ -72,6 +72,21 @@ def step_paths(fit, rows, slopes, refit):
         broken = any(found.corners[i] is None for found in ways)
         out.append(ResponsePath(x, w, theta, still, still, broken))
     return out
+
+
+def moving_fit(fit, rates, growth, length):
+    """Corners of the fit while the responses of its rows move at ``rates`` (n,) and its bounds grow.
+
+    Returns
+    -------
+    positions : (K,) array
+        From 0 to ``length``.
+    theta : (K, p) array
+    """
+    corners = np.zeros(len(fit.X) - fit.count)  # of the L1 part: their response is 0
+    still = np.zeros(fit.X.shape[1])
+    found, _ = _followed(fit, still, growth=growth, response=np.append(rates, corners), length=length)
+    return found.corners[0]
 
 
 def _with_row(fit, x, slopes, w, u, side):
@@ -235,12 +250,15 @@ def _after(fit, followed, v, tilt):
 
 
 def _followed(fit, force, *, growth=0.0, response=None, length=1.0):
-    """One path, with as many rows watched as prove to be needed."""
+    """One path, with as many rows watched as prove to be needed.
+
+    ``response`` is the rate of the last data row's response, or one a row: then all are watched.
+    """
     if fit.hessian_inverse is None:
         raise PathError("the fit is not unique")
     new = fit.count - 1
     corners = np.arange(fit.count, len(fit.X))
-    if growth or len(fit.X) <= _FEW:  # bounds that grow concern every row
+    if growth or np.ndim(response) or len(fit.X) <= _FEW:  # bounds that grow concern every row
         order, key, count = np.arange(len(fit.X)), (), len(fit.X)
     else:
         order, key = fit.order
@@ -248,7 +266,9 @@ def _followed(fit, force, *, growth=0.0, response=None, length=1.0):
     while True:
         watched = np.union1d(order[:count], np.append(corners, new))
         rates = None
-        if response is not None:
+        if np.ndim(response):
+            rates = response[watched]
+        elif response is not None:
             rates = np.where(watched == new, float(response), 0.0)
         found = follow(
             fit, watched, force[None], growth=growth, response=rates, length=length, corners=True

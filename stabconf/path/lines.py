@@ -1,15 +1,13 @@
 """Conformal sets along a path on which every residual is linear between two corners.
 
-A candidate w is in the set if at least n - k + 1 training scores are no smaller than its own. Along a
+A candidate w is in the set if the training rows below it are fewer, or weigh less, than its rank. Along a
 piece of a path all residuals are lines in w, so each training row is below the candidate on at most two
 open intervals whose ends are roots of lines: sorting the roots gives the set, whatever its shape.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-
-from ..scores import kth_smallest
 
 __all__ = ["ResponsePath", "decided_prefix", "merge"]
 
@@ -43,13 +41,14 @@ class ResponsePath:
     after: np.ndarray | None
     broken: bool = False
 
-    def pieces(self, X, v, k, sign=0, slack=None):
+    def pieces(self, X, v, rank, sign=0, slack=None):
         """Intervals of w that make up the set (a list of pairs).
 
-        ``sign`` is 0 for absolute scores, else 1 or -1 for scores ``sign * residual``; ``slack`` (n,) is
-        added to the new score where it is compared with a row's.
+        ``rank`` is a `Rank` with one mass, ``sign`` 0 for absolute scores, else 1 or -1 for scores
+        ``sign * residual``; ``slack`` (n,) is added to the new score where it is compared with a row's.
         """
-        out, rest = [], (k, sign, slack)
+        X, v, slack = (part if part is None else rank.of(part.T).T for part in (X, v, slack))
+        out, rest = [], (replace(rank, which=None), sign, slack)
         if self.before is not None:
             out += _segment(X, v, self.x, self.theta[0], -self.before, self.w[0], -np.inf, *rest)
         for j in range(len(self.w) - 1):
@@ -96,15 +95,15 @@ def merge(pieces, near=0.0):
     return out
 
 
-def _segment(X, v, x, theta, direction, first, last, k, sign, slack):
+def _segment(X, v, x, theta, direction, first, last, rank, sign, slack):
     """The set between w = ``first`` and ``last`` (to the left where that is smaller)."""
     way = 1.0 if last > first else -1.0
     length = abs(last - first)
     r, rate = _settled(v - X @ theta, v), _settled(-(X @ direction), 1.0)
     e, e_rate = _settled(first - x @ theta, first), _settled(way - x @ direction, 1.0)
-    decided = _decided(r, rate, e, e_rate, length, k, sign) if slack is None else None
+    decided = _decided(r, rate, e, e_rate, length, rank, sign) if slack is None else None
     if decided is None:
-        inside = _uncovered(r, rate, e, e_rate, length, k, sign, -_TIES if slack is None else slack)
+        inside = _uncovered(r, rate, e, e_rate, length, rank, sign, -_TIES if slack is None else slack)
     else:
         inside = [(0.0, length)] if decided else []
     return [tuple(sorted((first + way * low, first + way * high))) for low, high in inside]
@@ -115,36 +114,37 @@ def _settled(values, size):
     return np.where(np.abs(values) <= _ROUNDING * (1.0 + np.abs(size)), 0.0, values)
 
 
-def _uncovered(r, rate, e, e_rate, length, k, sign, slack=0.0):
-    """Parts of [0, length] where fewer than k rows have a smaller score than the new one.
+def _uncovered(r, rate, e, e_rate, length, rank, sign, slack=0.0):
+    """Parts of [0, length] where the rows with a smaller score than the new one lack the mass.
 
     ``slack`` is added to the new score, a number or one a row.
     """
     if not sign:  # the new score is the size of a line: one part where it falls, one where it rises
         root = -e / e_rate if e_rate else np.inf
         if 0 < root < length:
-            first = _uncovered(r, rate, e, e_rate, root, k, sign, slack)
-            rest = _uncovered(r + root * rate, rate, 0.0, e_rate, length - root, k, sign, slack)
+            first = _uncovered(r, rate, e, e_rate, root, rank, sign, slack)
+            rest = _uncovered(r + root * rate, rate, 0.0, e_rate, length - root, rank, sign, slack)
             return merge(first + [(root + low, root + high) for low, high in rest])
         turn = 1.0 if e + e_rate * (0.5 * length if np.isfinite(length) else 1.0) >= 0 else -1.0
         e, e_rate = turn * e, turn * e_rate
         lines = [(way * r - e - slack, way * rate - e_rate) for way in (1.0, -1.0)]
     else:
         lines = [(sign * (r - e) - slack, sign * (rate - e_rate))]
-    low, high = _all_negative(lines)
-    inner = [end[(end > 0) & (end < length)] for end in (low, high)]
+    low, high = (_heap(ends, rank) for ends in _all_negative(lines))
+    inner = [end[(end > 0) & (end < length)] for end, _ in (low, high)]
     ends = np.unique(np.concatenate([[0.0], *inner, [length]]))
     middles = 0.5 * (ends[:-1] + ends[1:])
     if np.isinf(length):
         middles[-1] = 2.0 * ends[-2] + 1.0
-    below = np.searchsorted(low, middles, side="left") - np.searchsorted(high, middles, side="right")
-    inside = np.concatenate([[False], below < k, [False]])
+    begun, over = np.searchsorted(low[0], middles, side="left"), np.searchsorted(high[0], middles, "right")
+    below = begun - over if rank.weights is None else low[1][begun] - high[1][over]
+    inside = np.concatenate([[False], below < rank.mass, [False]])
     first, last = np.flatnonzero(inside[1:] & ~inside[:-1]), np.flatnonzero(inside[:-1] & ~inside[1:])
     return list(zip(ends[first].tolist(), ends[last].tolist(), strict=True))
 
 
 def _all_negative(lines):
-    """Sorted ends of the open intervals, one a row, where all of its lines are negative."""
+    """Ends of the open intervals, one a row, where all of its lines are negative; inf if empty."""
     low, high = -np.inf, np.inf
     for start, slope in lines:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -153,10 +153,18 @@ def _all_negative(lines):
         low = np.maximum(low, np.where(slope < 0, root, np.where(never, np.inf, -np.inf)))
         high = np.minimum(high, np.where(slope > 0, root, np.inf))
     some = low < high
-    return np.sort(low[some]), np.sort(high[some])
+    return np.where(some, low, np.inf), np.where(some, high, np.inf)
 
 
-def _decided(r, rate, e, e_rate, length, k, sign):
+def _heap(ends, rank):
+    """Ends in ascending order, and with weights how much the rows before each weigh (one more)."""
+    if rank.weights is None:
+        return np.sort(ends), None
+    order = np.argsort(ends)
+    return ends[order], np.concatenate([[0.0], np.cumsum(rank.weights[order])])
+
+
+def _decided(r, rate, e, e_rate, length, rank, sign):
     """True or False where the whole segment is in or out by its ends alone, else None."""
     if np.isinf(length):
         return None
@@ -169,14 +177,14 @@ def _decided(r, rate, e, e_rate, length, k, sign):
         high = np.maximum(np.abs(here), np.abs(there))
         low = np.where(here * there <= 0, 0.0, np.minimum(np.abs(here), np.abs(there)))
         new = np.append(np.abs(new), 0.0) if new[0] * new[1] <= 0 else np.abs(new)
-    if np.max(new) <= kth_smallest(low, k):
+    if np.max(new) <= rank.kth(low):
         return True
-    if np.min(new) - _TIES > kth_smallest(high, k):
+    if np.min(new) - _TIES > rank.kth(high):
         return False
     return None
 
 
-def decided_prefix(r, change, e, e_change, error, k, side):
+def decided_prefix(r, change, e, e_change, error, rank, side):
     """What is certain from t = 0 on about lines that are known up to errors, for t in [0, 1].
 
     Parameters
@@ -187,7 +195,8 @@ def decided_prefix(r, change, e, e_change, error, k, side):
         The new row's residual and its change.
     error : (n,) array
         Bounds on the error of each training residual plus that of the new one.
-    k : int
+    rank : Rank
+        With one mass.
     side : {"two-sided", "upper", "lower"}
 
     Returns
@@ -196,8 +205,10 @@ def decided_prefix(r, change, e, e_change, error, k, side):
         Consecutive stretches from 0 up to the first point that is not decided.
     """
     sign = {"two-sided": 0, "upper": 1, "lower": -1}[side]
-    surely = _uncovered(r, change, e, e_change, 1.0, k, sign, error)
-    maybe = _uncovered(r, change, e, e_change, 1.0, k, sign, -error)
+    r, change, error = (rank.of(part) for part in (r, change, error))
+    rank = replace(rank, which=None)
+    surely = _uncovered(r, change, e, e_change, 1.0, rank, sign, error)
+    maybe = _uncovered(r, change, e, e_change, 1.0, rank, sign, -error)
     starts = [0.0, *(high for _, high in maybe)]
     out_of_it = list(zip(starts, [*(low for low, _ in maybe), 1.0], strict=True))
     out, at = [], 0.0

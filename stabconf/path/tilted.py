@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..scores import kth_smallest
 from .follow import follow, go_on, stationarity
 
 __all__ = ["Tilted", "drift_lengths", "tilted_fits"]
@@ -49,7 +48,7 @@ class Tilted:
         return cls(move, np.zeros(len(move)), np.zeros(len(move), dtype=int))
 
     def order_statistics(self, fit, ranks, score, slack=None):
-        """k-th smallest scores of the training rows after the moves, a line a rank (len(ranks), m).
+        """Order statistics of the training rows' scores after the moves, a line a rank (len(ranks), m).
 
         ``score`` maps residuals (..., n) to scores that change at most as much as the residuals; with
         ``slack`` (m,) each score is first raised by the slack times the norm of its row.
@@ -63,16 +62,12 @@ class Tilted:
             if slack is not None:
                 reach = reach + norms * np.max(np.abs(slack[part]))
             low, high = base - reach, base + reach
-            for j, k in enumerate(ranks):
-                if k > fit.count:
-                    out[j, part] = np.inf
-                    continue
-                below = high < kth_smallest(low, k)
-                window = np.flatnonzero(~below & (low <= kth_smallest(high, k)))
+            for j, rank in enumerate(ranks):
+                window, near = rank.take(part).window(low, high)
                 scores = score(r[window] - self.move[part] @ X[window].T)
                 if slack is not None:
                     scores = scores + slack[part, None] * norms[window]
-                out[j, part] = kth_smallest(scores, k - int(np.count_nonzero(below)))
+                out[j, part] = near.kth(scores)
         return out
 
 

@@ -43,15 +43,16 @@ def default_bound(loss):
     return "curvature" if loss.has_curvature else "norm"
 
 
-def new_rows(base, rows, bound):
+def new_rows(base, rows, bound, shared=True):
     """`NewRows` for bounds by name, with norms in the metric of ``base`` that the bound works in.
 
+    ``shared`` is False where rows are more to the bound than their norms, which are then not rounded.
     Raises `AssumptionError` where the bound's assumptions fail for this loss and penalty.
     """
     if bound not in BOUNDS:
         raise InputError(f"bound={bound!r} is unknown: give one of {', '.join(BOUNDS)}")
     loss = base.problem.loss
-    many = bound != "ball" and len(rows) > _MANY
+    many = shared and bound != "ball" and len(rows) > _MANY
     if bound == "curvature":
         if loss.has_curvature:
             return NewRows(rows, base.base_root, rounded=many)

@@ -114,6 +114,46 @@ class BaseFit:
             kappa /= 4.0
         return kappa
 
+    def held(self, moved, off, pull=0.0, row=None):
+        """The smallest curvature region that surely holds the fit of a changed problem: its `Metric`, and
+        how far the fit may move in it; None if there is none.
+
+        Parameters
+        ----------
+        moved : (n,) array
+            How far the rows' residuals move besides.
+        off : (n,) array
+            Bounds on the changes of the rows' slopes at the fit.
+        pull : float
+            Bound on the tilt along a new ``row`` (p,).
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            needed = float(np.max(np.where(self.widths > 0, moved / self.widths, 0.0)))
+        kappa = max(2.0 * needed, self.finest_region)
+        for _ in range(4):
+            metric = self.metric(2.0 ** math.ceil(math.log2(kappa)))
+            size = metric.start + min(
+                float(off @ metric.rows), self._spread(metric) * float(np.linalg.norm(off))
+            )
+            if pull:
+                size += pull * float(metric.root.norms(row[None])[0])
+            if not math.isfinite(size):
+                return None
+            if np.all(moved + metric.rows * size < metric.kappa * self.widths + (self.widths == 0)):
+                return metric, size
+            kappa *= 4.0
+        return None
+
+    @cached_property
+    def _gram(self):
+        return self.problem.X.T @ self.problem.X
+
+    def _spread(self, metric):
+        """Largest norm of ``X' c`` in a metric, over vectors c of length 1."""
+        if not np.all(np.isfinite(metric.root.W)):
+            return math.inf
+        return math.sqrt(float(np.linalg.eigvalsh(metric.root.W @ self._gram @ metric.root.W.T)[-1]))
+
     @cached_property
     def drift_steps(self):
         """How the gradient at the fit changes with the scale over a gap piece, for smooth losses.

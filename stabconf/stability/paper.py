@@ -68,8 +68,8 @@ class PaperReach(NormReach):
         metric, norms = self._metric, self._widest_norms
         yield slice(None), metric, norms, self._constant * norms + metric.start
 
-    def ceilings(self, score, k):
-        lines, _ = super().ceilings(score, k)
+    def ceilings(self, score, rank):
+        lines, _ = super().ceilings(score, rank)
         return lines, lambda t: self._constant * self._widest_norms + self._metric.start
 
     @property

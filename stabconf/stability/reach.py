@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..scores import kth_of_lines, kth_smallest, window_lines
+from ..scores import kth_of_lines, window_lines
 
 __all__ = ["BallReach", "CurvatureReach", "NormReach", "Score"]
 
@@ -83,25 +83,29 @@ class NormReach:
             out[which] = metric.start * norms
         return out
 
-    def quantile(self, score, k, t, direction, inner=False):
-        """k-th smallest upper (``inner``: lower) bound of the training scores (g,)."""
+    def quantile(self, score, rank, t, direction, inner=False):
+        """The order statistic of upper (``inner``: lower) bounds on the training scores (g,).
+
+        A rank that is not shared has one mass a new row, so norms must not be rounded.
+        """
         out = np.empty(self.count)
         for which, metric, _, move in self.groups(t):
             move = -move if inner else move
-            out[which] = kth_of_lines(*self._lines(score, k, metric, move), move)
+            *lines, near = self._lines(score, rank, metric, move)
+            out[which] = kth_of_lines(*lines, near.take(which), move)
         return np.maximum(out, 0.0) if score.absolute else out
 
-    def _lines(self, score, k, metric, move):
+    def _lines(self, score, rank, metric, move):
         """Lines of the training scores that matter for these moves, remembered for smaller ones.
 
         The tilt is followed down, so later moves in a metric lie between its start and the first ones.
         """
         low, high = (float(f(move, initial=metric.start)) for f in (np.min, np.max))
-        if k > len(score.values) or not (np.isfinite(low) and np.isfinite(high)):
-            return score.values, metric.rows, k
+        if not (np.isfinite(low) and np.isfinite(high)):
+            return score.values, metric.rows, rank
         known = self._windows.get(metric.kappa)
         if known is None or known[0] is not score or low < known[1] or high > known[2]:
-            known = (score, low, high, window_lines(score.values, metric.rows, k, low, high))
+            known = (score, low, high, window_lines(score.values, metric.rows, rank, low, high))
             self._windows[metric.kappa] = known
         return known[3]
 
@@ -112,17 +116,19 @@ class NormReach:
             out[which] = move[:, None] * metric.rows
         return out
 
-    def ceilings(self, score, k):
-        """Lines ``height + rise * move`` above the k-th smallest upper bound, and their moves.
+    def ceilings(self, score, rank):
+        """Lines ``height + rise * move`` above the order statistic of upper bounds, and their moves.
 
-        Returns the lines and a function from t to the moves that go with them. Any k rows bound the
-        order statistic from above: those with the smallest norms give the line that rises least.
+        Returns the lines and a function from t to the moves that go with them. Any rows that have the
+        mass bound the order statistic from above: those with the smallest norms give the line that rises
+        least.
         """
         metric = self._metric
-        flat = np.argpartition(metric.rows, k - 1)[:k]
+        flat, last = rank.first(metric.rows)
+        highest = np.append(np.maximum.accumulate(score.values[flat]), np.inf)
         lines = [
-            (float(np.max(score.values[flat])), float(np.max(metric.rows[flat]))),
-            (float(kth_smallest(score.values, k)), float(np.max(metric.rows))),
+            (highest[last], np.append(metric.rows[flat], 0.0)[last]),
+            (rank.kth(score.values), float(np.max(metric.rows))),
         ]
         return lines, lambda t: _move(t, self._widest_norms, metric.start)
 
@@ -202,7 +208,7 @@ class BallReach(NormReach):
         start = metric.start * metric.rows
         return (near - start, far + start) if direction > 0 else (-far - start, -near + start)
 
-    def quantile(self, score, k, t, direction, inner=False):
+    def quantile(self, score, rank, t, direction, inner=False):
         out = np.empty(self.count)
         for which in self._blocks():
             low, high = self._span(which, np.where(np.isfinite(t), t, 0.0), direction)
@@ -214,7 +220,7 @@ class BallReach(NormReach):
             else:
                 ends = score.sign * (score.r - low), score.sign * (score.r - high)
                 bound = np.minimum(*ends) if inner else np.maximum(*ends)
-            out[which] = kth_smallest(bound, k)
+            out[which] = rank.take(which).kth(bound)
         unknown = 0.0 if score.absolute else -np.inf
         return np.where(np.isfinite(t), out, unknown if inner else np.inf)
 

@@ -4,14 +4,15 @@ On each side the zones are visited from outside; a row is done at the first zone
 reaches. Rows whose set may have holes are gone through piece by piece.
 """
 
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from ...errors import AssumptionError
 from ...path import merge
-from ...scores import conformal_rank
-from ..intervals import simple_intervals
+from ...scores import Peers
+from ..intervals import ranked_intervals
 from ..options import check_tol
 from ..parallel import in_chunks
 from .clipped import ClippedPieces
@@ -24,7 +25,7 @@ _JOIN = 1e-9  # of the scale: pieces nearer than this are one
 _DIRECTIONS = {"two-sided": (1, -1), "upper": (1,), "lower": (-1,)}
 
 
-def exact(fits, rows, alphas, *, side="two-sided", tol=1e-6, n_jobs=1, progress=None):
+def exact(fits, rows, alphas, *, side="two-sided", tol=1e-6, n_jobs=1, progress=None, peers=None):
     """Exact intervals for new rows.
 
     Parameters
@@ -42,6 +43,8 @@ def exact(fits, rows, alphas, *, side="two-sided", tol=1e-6, n_jobs=1, progress=
         Processes that share the rows; -1 for one a core.
     progress : bool or None
         Show a progress bar; None shows one in a terminal once the work takes long.
+    peers : Peers, optional
+        The rows to rank among; all by default.
 
     Returns
     -------
@@ -50,13 +53,30 @@ def exact(fits, rows, alphas, *, side="two-sided", tol=1e-6, n_jobs=1, progress=
     """
     check_tol(tol)
     require_unique(fits)
-    ranks = [conformal_rank(alpha, fits.n) for alpha in alphas]
-    finite = sorted({k for k in ranks if k <= fits.n})
-    found = in_chunks(partial(_chunk, fits, finite, side, tol), rows, n_jobs, progress) if finite else []
-    return [
-        _intervals(fits, len(rows), alpha, k, side, tol, found)
-        for alpha, k in zip(alphas, ranks, strict=True)
-    ]
+    peers = Peers(fits.n) if peers is None else peers
+    finite = [alpha for alpha in alphas if not np.all(peers.open(alpha))]
+    work = _Work(rows, [peers.rank(alpha).within() for alpha in finite])
+    found = in_chunks(partial(_chunk, fits, side, tol), work, n_jobs, progress) if finite else []
+    sets = {alpha: [chunk[a] for chunk, _ in found] for a, alpha in enumerate(finite)}
+    more = {
+        "tilted_fits": sum(count for _, count in found),
+        "tol": 0.0 if fits.loss.softness is not None else tol * fits.scale,
+    }
+    return [_intervals(len(rows), alpha, peers, side, sets.get(alpha, []), more) for alpha in alphas]
+
+
+@dataclass(frozen=True)
+class _Work:
+    """New rows and their ranks, one an alpha; slices are the same for some of the rows."""
+
+    rows: np.ndarray
+    ranks: list
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, part):
+        return _Work(self.rows[part], [rank.take(part) for rank in self.ranks])
 
 
 def make_pieces(fits, side, tol):
@@ -82,34 +102,28 @@ def require_unique(fits):
         )
 
 
-def _chunk(fits, ranks, side, tol, rows):
-    """Sets of some rows: ``{rank: (lower, upper, pieces)}`` and the number of tilted fits."""
+def _chunk(fits, side, tol, work):
+    """Sets of some rows, ``(lower, upper, pieces)`` a rank, and the number of tilted fits."""
     solver = make_pieces(fits, side, tol)
-    return dict(zip(ranks, _sets(solver, rows, ranks, side), strict=True)), solver.tilted
+    return _sets(solver, work.rows, work.ranks, side), solver.tilted
 
 
-def _intervals(fits, m, alpha, k, side, tol, chunks):
+def _intervals(m, alpha, peers, side, chunks, more):
     """The `Intervals` of one alpha, put together from chunks of rows."""
     lower, upper, pieces, first = np.full(m, -np.inf), np.full(m, np.inf), {}, 0
-    for sets, _ in chunks if k <= fits.n else []:
-        low, high, apart = sets[k]
+    for low, high, apart in chunks:
         last = first + len(low)
         lower[first:last], upper[first:last] = low, high
         pieces |= {first + i: tuple(found) for i, found in apart.items() if len(found) > 1}
         first = last
-    more = {
-        "pieces": pieces,
-        "tilted_fits": sum(count for _, count in chunks),
-        "tol": 0.0 if fits.loss.softness is not None else tol * fits.scale,
-    }
-    return simple_intervals(lower, upper, k, fits.n, alpha, side, "exact", **more)
+    return ranked_intervals(lower, upper, peers, alpha, side, "exact", pieces=pieces, **more)
 
 
 def _sets(solver, rows, ranks, side):
     """Lower ends, upper ends and the pieces of sets that were taken apart, for each rank."""
     sides = {direction: _ends(solver, rows, ranks, direction) for direction in _DIRECTIONS[side]}
     out, zones = [], solver.fits.zones
-    for a, k in enumerate(ranks):
+    for a, rank in enumerate(ranks):
         ends = {direction: side_ends[a] for direction, side_ends in sides.items()}
         lower = ends[-1].ends.copy() if -1 in ends else np.full(len(rows), -np.inf)
         upper = ends[1].ends.copy() if 1 in ends else np.full(len(rows), np.inf)
@@ -117,18 +131,20 @@ def _sets(solver, rows, ranks, side):
         doubt[:, np.any([side_ends.zone < 0 for side_ends in ends.values()], axis=0)] = True
         if side == "two-sided":
             sure = np.flatnonzero(~doubt.any(axis=0))
-            doubt[:, sure] = solver.doubtful(rows[sure], k, ends[-1].take(sure), ends[1].take(sure))
+            outer = ends[-1].take(sure), ends[1].take(sure)
+            doubt[:, sure] = solver.doubtful(rows[sure], rank.take(sure), *outer)
         for side_ends in ends.values():  # an end that is not known says nothing about holes before it
             open_rows = np.flatnonzero(doubt.any(axis=0) & np.isinf(side_ends.ends) & (side_ends.zone >= 0))
             doubt[side_ends.zone[open_rows], open_rows] = True
-        known = _settle_zones(solver, rows, k, doubt, side)
+        known = _settle_zones(solver, rows, rank, doubt, side)
         apart = {i: [] for i in np.flatnonzero(doubt.any(axis=0))}
         for j, zone in enumerate(zones):
             whole = [i for i in apart if doubt[j, i] and (j, i) not in known]
             for i in apart:
                 if (j, i) in known or not doubt[j, i]:
                     apart[i] += zone.cut([known.get((j, i), (lower[i], upper[i]))])
-            for i, found in zip(whole, solver.pieces(j, rows[whole], k) if whole else (), strict=True):
+            taken = solver.pieces(j, rows[whole], rank.take(whole)) if whole else ()
+            for i, found in zip(whole, taken, strict=True):
                 apart[i] += found
         pieces = {}
         for i, found in apart.items():
@@ -138,14 +154,14 @@ def _sets(solver, rows, ranks, side):
     return out
 
 
-def _settle_zones(solver, rows, k, doubt, side):
+def _settle_zones(solver, rows, rank, doubt, side):
     """Two-sided sets in doubtful zones, where their ends tell all: ``{(j, i): (lower, upper)}``."""
     out = {}
     for j, zone in enumerate(solver.fits.zones):
         which = np.flatnonzero(doubt[j])
         if zone.keep or zone.is_gap or side != "two-sided" or not len(which):
             continue
-        low, high = (solver.ends(j, rows[which], [k], direction) for direction in (-1, 1))
+        low, high = (solver.ends(j, rows[which], [rank.take(which)], direction) for direction in (-1, 1))
         known = np.isfinite(low.ends[0]) & np.isfinite(high.ends[0])
         simple = low.simple[0] & high.simple[0] & known
         ends = zip(which[simple], low.ends[0, simple], high.ends[0, simple], strict=True)
@@ -166,13 +182,13 @@ def _ends(solver, rows, ranks, direction):
                 done[a].ends[left[a]], done[a].zone[left[a]] = far, j
             break
         if zone.is_gap:
-            for a, k in enumerate(ranks):
-                _visit_gap(solver, j, rows, k, direction, left[a], outer[a], done[a])
+            for a, rank in enumerate(ranks):
+                _visit_gap(solver, j, rows, rank, direction, left[a], outer[a], done[a])
             continue
         which = np.flatnonzero(left.any(axis=0))
         if not len(which):
             break
-        found = solver.ends(j, rows[which], ranks, direction)
+        found = solver.ends(j, rows[which], [rank.take(which) for rank in ranks], direction)
         for a in range(len(ranks)):
             here = found.of_rank(a, j)
             outer[a].put(which, here, j)
@@ -196,12 +212,13 @@ def _visit_zone(zone, j, here, simple, beyond, which, direction, left, done):
     left[which[settled | unclear]] = False
 
 
-def _visit_gap(solver, j, rows, k, direction, left, outer, done):
+def _visit_gap(solver, j, rows, rank, direction, left, outer, done):
     """Settle the rows whose set reaches gap ``j``."""
     may = np.flatnonzero(left)
     if len(may):
-        may = may[solver.may_reach(j, rows[may], k, direction, outer.take(may))]
-    for i, found in zip(may, solver.pieces(j, rows[may], k) if len(may) else (), strict=True):
+        may = may[solver.may_reach(j, rows[may], rank.take(may), direction, outer.take(may))]
+    taken = solver.pieces(j, rows[may], rank.take(may)) if len(may) else ()
+    for i, found in zip(may, taken, strict=True):
         if found:
             done.put(i, outer.take(i), j)
             done.ends[i] = found[-1][1] if direction > 0 else found[0][0]

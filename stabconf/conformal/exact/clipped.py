@@ -21,7 +21,7 @@ from ...path import (
     step_paths,
     tilted_fits,
 )
-from ...scores import kth_of_lines, kth_smallest
+from ...scores import kth_of_lines
 from ...solvers import minimise
 from .contraction import contractions
 from .pieces import Pieces, ZoneEnds
@@ -98,7 +98,7 @@ class ClippedPieces(Pieces):
             # Holes need an order statistic that falls below 0 while the new row is fitted exactly.
             reach = -2.0 * fit.length(found.move)
             values, norms = self.score(fit.r[: fit.count]), fit.row_norms[: fit.count]
-            simple &= np.array([kth_of_lines(values, norms, k, reach) for k in ranks]) >= 0
+            simple &= np.array([kth_of_lines(values, norms, rank, reach) for rank in ranks]) >= 0
         if fit.penalised:
             k_th = k_th + found.radius * self._looseness(fit, rows)
         theta = np.repeat((fit.theta + found.move)[None], len(ranks), axis=0)
@@ -112,16 +112,17 @@ class ClippedPieces(Pieces):
         """Soft rows: the residual r that equals the order statistic of its tilted fit."""
         out = _Decided.none(fit, rows, ranks)
         base, bound = self.fits.fit(j), self._bound(direction)
-        for a, k in enumerate(ranks):
-            for slow in contractions(base, rows, k, self.side, direction)[0]:
-                r = np.minimum(float(kth_smallest(self.score(fit.r[: fit.count]), k)), slow.outer)
+        for a, rank in enumerate(ranks):
+            for slow in contractions(base, rows, rank, self.side, direction)[0]:
+                known = rank.take(slow.which)
+                r = np.minimum(known.kth(self.score(fit.r[: fit.count])), slow.outer)
                 left = np.arange(len(r))
                 for _ in range(_FITS):
                     at = slow.which[left]
                     tilt = -direction * np.minimum(r[left], bound)
                     found = tilted_fits(fit, rows[at], tilt, self._refit(j))
                     self.tilted += len(at)
-                    (now,) = found.order_statistics(fit, [k], self.score)
+                    (now,) = found.order_statistics(fit, [known.take(left)], self.score)
                     off = np.abs(now - r[left]) / (1.0 - slow.rate[left])
                     done = off <= _ROUNDING
                     at = at[done]
@@ -165,24 +166,24 @@ class ClippedPieces(Pieces):
             turn = direction * (np.where(r >= 0, 1.0, -1.0) if not self.sign else self.sign)
             with np.errstate(divide="ignore", invalid="ignore"):
                 largest = self.score(r) / (1.0 + turn * pull)
-            for a, k in enumerate(ranks):
-                out.r[a, part] = kth_smallest(largest, k)
+            for a, rank in enumerate(ranks):
+                out.r[a, part] = rank.take(part).kth(largest)
         self.tilted += len(rows)
         out.tilt[:] = -direction * out.r
         with np.errstate(invalid="ignore"):
             out.theta[:] = fit.theta - out.tilt[..., None] * towards
         return out
 
-    def pieces(self, j, rows, k):
+    def pieces(self, j, rows, rank):
         zone = self.fits.zones[j]
         out = [[(zone.lower, zone.upper)]] * len(rows)
         if zone.keep:
             return out
         for i, paths in enumerate(self._paths(zone, rows)):
             if paths is not None:
-                out[i] = merge([piece for path in paths for piece in self._clip(path, zone, k)])
+                out[i] = merge([piece for path in paths for piece in self._clip(path, zone, rank.take(i))])
             elif self.soft:  # a degenerate corner; for steps what cannot be decided is kept
-                out[i], count = scan(self.fits, j, rows[i], k, self.side, _TOL)
+                out[i], count = scan(self.fits, j, rows[i], rank.take(i), self.side, _TOL)
                 self.tilted += count
         return out
 
@@ -236,23 +237,23 @@ class ClippedPieces(Pieces):
             out[at] = zone.scale * (responses - path.at(w[at]) @ X.T)
         return out
 
-    def _clip(self, path, zone, k):
+    def _clip(self, path, zone, rank):
         """The set along a path, in units of the response and cut to the zone."""
         v = (self.fits.y - zone.centre) / zone.scale
-        return zone.cut_scaled(path.pieces(self.fits.X, v, k, self.sign))
+        return zone.cut_scaled(path.pieces(self.fits.X, v, rank, self.sign))
 
     # Gaps ----------------------------------------------------------------------------------------
 
-    def may_reach(self, j, rows, k, direction, outer):
+    def may_reach(self, j, rows, rank, direction, outer):
         zone, ends = self.fits.zones[j], np.full(len(rows), direction * np.inf)
         edge = zone.lower if direction > 0 else zone.upper
         for here in np.unique(outer.zone):
             which = np.flatnonzero(outer.zone == here)
-            known = outer.take(which)
-            ends[which] = self._drifted(rows[which], known, here, j, k, direction, 1, edge)
+            known = outer.take(which), here, j, rank.take(which)
+            ends[which] = self._drifted(rows[which], *known, direction, 1, edge)
         return direction * (ends - edge) >= 0
 
-    def surely_in(self, rows, k, low, high):
+    def surely_in(self, rows, rank, low, high):
         out = np.array([low.ends, high.ends])
         for first, last in set(zip(low.zone.tolist(), high.zone.tolist(), strict=True)):
             which = np.flatnonzero((low.zone == first) & (high.zone == last))
@@ -261,11 +262,11 @@ class ClippedPieces(Pieces):
             edges = self.fits.zones[first].upper, self.fits.zones[last].lower
             ways = (low, first, last, -1, edges[0]), (high, last, first, 1, edges[1])
             for line, (outer, here, there, direction, edge) in enumerate(ways):
-                known = outer.take(which)
-                out[line, which] = self._drifted(rows[which], known, here, there, k, direction, -1, edge)
+                known = outer.take(which), here, there, rank.take(which)
+                out[line, which] = self._drifted(rows[which], *known, direction, -1, edge)
         return out
 
-    def _drifted(self, rows, outer, here, there, k, direction, way, edge):
+    def _drifted(self, rows, outer, here, there, rank, direction, way, edge):
         """Bounds on the far ends while location and scale move from zone ``here`` to ``there`` (m,).
 
         ``way`` is 1 for the outermost, -1 for the innermost; rough where they need not be near to show
@@ -282,13 +283,13 @@ class ClippedPieces(Pieces):
         left = np.flatnonzero(~decided)
         if not len(left):
             return out
-        rows, outer = rows[left], outer.take(left)
+        rows, outer, rank = rows[left], outer.take(left), rank.take(left)
         length = drift_lengths(fit, rows, outer.tilt, self._stages(zone, here, there))
         known = np.isfinite(length)
         length = np.where(known, length, 0.0)
         moved = Tilted.of(outer.theta - fit.theta)
         (k_th,), (bent,) = (
-            moved.order_statistics(fit, [k], self.score, slack) for slack in (None, way * length)
+            moved.order_statistics(fit, [rank], self.score, slack) for slack in (None, way * length)
         )
         change = np.abs(bent - k_th) * outer.gain + length * fit.norms(rows)
         eta = np.einsum("ij,ij->i", rows, outer.theta)

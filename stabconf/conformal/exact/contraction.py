@@ -43,15 +43,15 @@ class Slow:
     rate: np.ndarray
 
 
-def contractions(base, rows, k, side, direction):
+def contractions(base, rows, rank, side, direction):
     """The rows that contract, in groups (a list of `Slow`), and those without a finite end (bools)."""
-    moves, score, outer = outer_residuals(base, rows, k, side, direction)
+    moves, score, outer = outer_residuals(base, rows, rank, side, direction)
     endless = np.isposinf(outer) & np.isinf(base.steepest(direction))
     slope = base.slope(np.maximum(outer, 0.0), direction)
     out = []
     for which, metric, norms, move in moves.groups(slope):
         which = np.arange(len(rows))[which]
-        least = np.maximum(kth_of_lines(score.values, metric.rows, k, -move), 0.0)
+        least = np.maximum(kth_of_lines(score.values, metric.rows, rank.take(which), -move), 0.0)
         ends = direction * np.array([least, np.where(np.isfinite(outer[which]), outer[which], 0.0)])
         rate = np.max(metric.rows) * norms * np.max(base.problem.loss.curvature(ends), axis=0)
         good = (rate < _RATE) & (least > 0) & np.isfinite(outer[which])

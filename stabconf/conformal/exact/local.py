@@ -57,24 +57,24 @@ class _Point:
         self.base = BaseFit(here, self.problem, self.solution, self.intercept)
         self.curvature = np.minimum(fits.loss.curvature(self.solution.r), _STEEPEST)
 
-    def decide(self, length, least, k, side):
+    def decide(self, length, least, rank, side):
         """How far downwards all is in the set or all is out of it, which of them, and the length tried.
 
         Shorter lengths are tried as long as they may lead farther and are longer than ``least``.
         """
         best, inside, tried = 0.0, True, length
         while length > max(best, least):
-            reached, kind = self._decided(length, k, side)
+            reached, kind = self._decided(length, rank, side)
             if reached > best:
                 best, inside = reached, kind
             tried, length = length, length / _GROWTH
         return best, inside, tried
 
-    def _decided(self, length, k, side):
+    def _decided(self, length, rank, side):
         """The same for one length."""
         reached, inside = 0.0, None
         for segment, lines in self.lines(length):
-            found = next(iter(decided_prefix(*lines, k, side)), None)
+            found = next(iter(decided_prefix(*lines, rank, side)), None)
             if found is None or inside not in (None, found[2]):
                 break
             inside = found[2]
@@ -157,21 +157,8 @@ class _Point:
         ``moved`` are the rows' predicted moves, ``off`` their stationarity residuals, ``pull`` that along
         a new ``row``.
         """
-        base = self.base
-        with np.errstate(divide="ignore", invalid="ignore"):
-            needed = float(np.max(np.where(base.widths > 0, moved / base.widths, 0.0)))
-        kappa = max(2.0 * needed, base.finest_region)
-        for _ in range(4):
-            metric = base.metric(2.0 ** math.ceil(math.log2(kappa)))
-            size = metric.start + float(off @ metric.rows)
-            if pull:
-                size += pull * float(metric.root.norms(row[None])[0])
-            if not math.isfinite(size):
-                return None
-            if np.all(moved + metric.rows * size < metric.kappa * base.widths + (base.widths == 0)):
-                return metric.rows * size
-            kappa *= 4.0
-        return None
+        found = self.base.held(moved, off, pull, row)
+        return None if found is None else found[0].rows * found[1]
 
 
 class TiltedPoint(_Point):

@@ -102,7 +102,7 @@ class Pieces:
         """`ZoneEnds` of zone ``j``."""
         raise NotImplementedError
 
-    def pieces(self, j, rows, k):
+    def pieces(self, j, rows, rank):
         """All intervals of each row's set in zone or gap ``j`` (a list of pairs a row)."""
         raise NotImplementedError
 
@@ -110,17 +110,17 @@ class Pieces:
         """Residuals of the augmented fits at candidates in zone or gap ``j`` (g, N); None if unknown."""
         return None
 
-    def may_reach(self, j, rows, k, direction, outer):
+    def may_reach(self, j, rows, rank, direction, outer):
         """Rows whose set may reach into gap ``j``, given their `OuterEnds` in the zone outside it."""
         zone = self.fits.zones[j]
-        ends = far_ends(self.fits.fit(j), rows, k, self.side, "curvature", direction)
+        ends = far_ends(self.fits.fit(j), rows, rank, self.side, "curvature", direction)
         return direction * (ends - (zone.lower if direction > 0 else zone.upper)) >= 0
 
-    def doubtful(self, rows, k, low, high):
+    def doubtful(self, rows, rank, low, high):
         """Which zones might hold holes between the zones of a row's `OuterEnds` (len(zones), m): bools."""
         zones = self.fits.zones
         lower, upper = (np.array([getattr(zone, end) for zone in zones]) for end in ("lower", "upper"))
-        inner = self.surely_in(rows, k, low, high)
+        inner = self.surely_in(rows, rank, low, high)
         inner = np.where(np.isnan(inner), [[np.inf], [-np.inf]], inner)
         index = np.arange(len(zones))[:, None]
         between = (low.zone <= index) & (index <= high.zone) & (low.zone != high.zone)
@@ -129,6 +129,6 @@ class Pieces:
         above = (index < high.zone) & (inner[1] < upper[:, None])
         return between & (below | above)
 
-    def surely_in(self, rows, k, low, high):
+    def surely_in(self, rows, rank, low, high):
         """Ends of intervals that surely lie in the sets, two (m,) arrays."""
-        return inner_hull(self.fits, rows, k, self.side, "curvature", (low.ends, high.ends))
+        return inner_hull(self.fits, rows, rank, self.side, "curvature", (low.ends, high.ends))

@@ -9,7 +9,6 @@ tolerance (theory, section 5). Where that contraction cannot be shown the candid
 import numpy as np
 
 from ...path import chord_fits
-from ...scores import kth_smallest
 from .contraction import contractions
 from .pieces import Pieces, ZoneEnds
 from .scan import scan
@@ -33,13 +32,13 @@ class SmoothPieces(Pieces):
         super().__init__(fits, side)
         self.tol = tol
 
-    def pieces(self, j, rows, k):
+    def pieces(self, j, rows, rank):
         zone = self.fits.zones[j]
         if zone.keep:
             return [[(zone.lower, zone.upper)]] * len(rows)
         out = []
-        for row in rows:
-            found, count = scan(self.fits, j, row, k, self.side, self.tol)
+        for i, row in enumerate(rows):
+            found, count = scan(self.fits, j, row, rank.take(i), self.side, self.tol)
             self.tilted += count
             out.append(found)
         return out
@@ -49,9 +48,9 @@ class SmoothPieces(Pieces):
         shape = len(ranks), len(rows)
         distance, simple = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
         eta = rows @ base.solution.x
-        for a, k in enumerate(ranks):
+        for a, rank in enumerate(ranks):
             if not base.problem.lasso.any():
-                distance[a], simple[a] = self._distances(base, rows, k, direction)
+                distance[a], simple[a] = self._distances(base, rows, rank, direction)
         return ZoneEnds(
             ends=base.zone.centre + base.zone.scale * (eta + direction * distance),
             prediction=np.broadcast_to(base.predict(rows), shape),
@@ -61,9 +60,9 @@ class SmoothPieces(Pieces):
             gain=np.ones(shape),
         )
 
-    def _distances(self, base, rows, k, direction):
+    def _distances(self, base, rows, rank, direction):
         """Distances of the ends from the base prediction, and whether the walk settles them (m,)."""
-        groups, endless = contractions(base, rows, k, self.side, direction)
+        groups, endless = contractions(base, rows, rank, self.side, direction)
         out, simple = np.where(endless, np.inf, np.nan), endless.copy()
         size = max(1, _ENTRIES // self.fits.n)
         for slow in groups:
@@ -71,15 +70,17 @@ class SmoothPieces(Pieces):
                 part = slice(first, first + size)
                 at = slow.which[part]
                 inside = slow.outer[part].copy(), slow.least[part], slow.norms[part]
-                out[at], simple[at] = self._walk(base, slow.metric, rows[at], *inside, k, direction)
+                out[at], simple[at] = self._walk(
+                    base, slow.metric, rows[at], *inside, rank.take(at), direction
+                )
         return out, simple
 
-    def _walk(self, base, metric, rows, outer, least, norms, k, direction):
+    def _walk(self, base, metric, rows, outer, least, norms, rank, direction):
         """Distances of the ends, certified from outside, and whether they are within the tolerance."""
         loss, inverse = base.problem.loss, base.base_root.W.T @ base.base_root.W
         theta = np.repeat(base.solution.x[None], len(rows), axis=0)
-        plain = float(kth_smallest(self.score(base.solution.r), k))
-        r = np.clip(np.full(len(rows), plain), least, outer)
+        plain = rank.kth(self.score(base.solution.r))
+        r = np.clip(np.broadcast_to(plain, len(rows)), least, outer)
         limit = metric.kappa * base.widths
         settled = np.zeros(len(rows), dtype=bool)
         distance = np.full(len(rows), np.nan)
@@ -92,8 +93,8 @@ class SmoothPieces(Pieces):
             self.tilted += len(left)
             inside = np.all(np.abs(residuals - base.solution.r) <= limit, axis=1)
             error = metric.inflation * np.sqrt(np.einsum("ij,jk,ik->i", e, inverse, e))
-            scores, here = self.score(residuals), r[left]
-            now = kth_smallest(scores, k)
+            scores, here, near = self.score(residuals), r[left], rank.take(left)
+            now = near.kth(scores)
 
             def move(at):
                 """Move of the fits between the tilt of ``here`` and that of a residual ``at``."""
@@ -101,7 +102,7 @@ class SmoothPieces(Pieces):
 
             def bound(at):
                 """Upper bound on the order statistic between them."""
-                return kth_smallest(scores + move(at)[:, None] * metric.rows, k)  # noqa: B023
+                return near.kth(scores + move(at)[:, None] * metric.rows)  # noqa: B023
 
             farthest = outer[left]
             for _ in range(2):  # from above, down to here

@@ -1,0 +1,193 @@
+"""Full-data sets of residuals divided by a learned or fixed scale (theory, section 7).
+
+Exact where slopes are steps (LAD and quantile loss). For other Lipschitz losses with curvature a learned
+scale has a certified enclosure: the first fit moves every size by at most its tau, which with the new row
+moves the second fit by a length that its own curvature bounds; so every score lies between two bounds.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from ..columns import column_scales
+from ..errors import AssumptionError
+from ..scores import Peers
+from ..solvers import minimise
+from ..stability import BaseFit, default_bound, new_rows, reach
+from .exact import require_unique
+from .exact.learned import FLOOR, FixedRows, ScaledSets, ScaleRows
+from .intervals import ranked_intervals
+from .parallel import in_chunks
+from .scoring import LearnedScale
+
+__all__ = ["exact_scaled", "learned_scales", "stable_learned"]
+
+_CHUNK = 64
+
+
+def _scale_rows(fits, scale):
+    """The columns of a learned scale standardised as those of the fit are, with the same penalty."""
+    if not isinstance(scale, LearnedScale):
+        return FixedRows(scale.trained[:, None], scale.new[:, None])
+    if np.ptp(fits.ridge) > 0 or np.unique(fits.lasso[fits.lasso > 0]).size > 1:
+        raise AssumptionError(
+            "a learned scale shares the penalty of the fit, which here differs from column to column: give "
+            "a column or a callable as scale, or one penalty for all"
+        )
+    ones = np.flatnonzero(np.all(scale.trained == 1.0, axis=0))
+    intercept = int(ones[0]) if len(ones) else None
+    columns, _ = column_scales(scale.trained, intercept, fits.standardize)
+    slopes = np.arange(scale.trained.shape[1]) != intercept
+    ridge = np.full(len(slopes), fits.ridge[0])
+    lasso = np.max(fits.lasso, initial=0.0) * slopes
+    return ScaleRows(columns.apply(scale.trained), columns.apply(scale.new), ridge, lasso)
+
+
+def exact_scaled(fits, rows, alphas, scale, *, side="two-sided", peers=None, n_jobs=1, progress=None):
+    """Exact intervals of scaled residuals, for losses whose slopes are steps.
+
+    Parameters
+    ----------
+    fits : ZoneFits
+    rows : (m, p) array
+    alphas : list of float
+    scale : FixedScale or LearnedScale
+    side : {"two-sided", "upper", "lower"}
+    peers : Peers, optional
+    n_jobs, progress
+        As in `exact`.
+
+    Returns
+    -------
+    list of Intervals
+        Hulls. One-sided sets that end behind the fit are kept up to it.
+    """
+    require_unique(fits)
+    peers = Peers(fits.n) if peers is None else peers
+    ranks = [peers.rank(alpha).within() for alpha in alphas]
+    work = _Work(rows, _scale_rows(fits, scale), ranks)
+    found = in_chunks(partial(_chunk, fits, side), work, n_jobs, progress, size=_CHUNK)
+    out = []
+    for a, alpha in enumerate(alphas):
+        lower, upper = np.concatenate([ends[a] for ends, _ in found]).reshape(-1, 2).T.copy()
+        more = {"tilted_fits": sum(count for _, count in found), "tol": 0.0}
+        out.append(ranked_intervals(lower, upper, peers, alpha, side, "exact", **more))
+    return out
+
+
+@dataclass(frozen=True)
+class _Work:
+    """New rows, their scale columns and ranks; slices are the same for some of the rows."""
+
+    rows: np.ndarray
+    scale: ScaleRows | FixedRows
+    ranks: list
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, part):
+        scale = replace(self.scale, new=self.scale.new[part])
+        return _Work(self.rows[part], scale, [rank.take(part) for rank in self.ranks])
+
+
+def _chunk(fits, side, work):
+    """Ends of some rows for each rank, and the number of tilted fits."""
+    sets = ScaledSets(fits, work.scale, work.rows, side)
+    ends = [[sets.hull(i, rank.take(i)) for i in range(len(work))] for rank in work.ranks]
+    return [np.array(each, dtype=float).reshape(-1, 2) for each in ends], sets.solver.tilted
+
+
+def stable_learned(fits, rows, alphas, scale, *, side="two-sided", peers=None, bound=None):
+    """Stable enclosures with a learned scale.
+
+    Parameters
+    ----------
+    fits, rows, alphas, scale, side, peers
+        As in `exact_scaled`.
+    bound : str, optional
+        Of the first fit.
+
+    Returns
+    -------
+    list of Intervals
+    """
+    loss = fits.loss
+    if loss.piecewise_linear:
+        raise AssumptionError(
+            f"method='stable' with a learned scale needs a loss with curvature; {loss.describe()} has "
+            "none, but exact sets: use method='exact'"
+        )
+    if np.isinf(loss.lipschitz):
+        raise AssumptionError(
+            f"a learned scale needs a loss whose slope is bounded, which {loss.describe()} is not: use "
+            "'huber' (an enclosure) or 'lad' (exact sets), or method='split'"
+        )
+    bound, columns = bound or default_bound(loss), _scale_rows(fits, scale)
+    peers = Peers(fits.n) if peers is None else peers
+    ranks = [peers.rank(alpha) for alpha in alphas]
+    ends = np.full((len(ranks), 2, len(rows)), np.nan)
+    for j, zone in enumerate(fits.zones):
+        second = None if zone.keep else _second(fits, j, columns)
+        for i, row in enumerate(rows):
+            own = [rank.take(i) for rank in ranks]
+            low, high = zone.lower, zone.upper
+            found = np.tile([low, high], (len(ranks), 1))
+            if second is not None:
+                found = _zone_ends(fits.fit(j), second, row, columns.new[i], own, side, bound)
+                found = np.column_stack([np.maximum(found[:, 0], low), np.minimum(found[:, 1], high)])
+                found[found[:, 0] > found[:, 1]] = np.nan
+            ends[:, 0, i], ends[:, 1, i] = (
+                np.fmin(ends[:, 0, i], found[:, 0]),
+                np.fmax(ends[:, 1, i], found[:, 1]),
+            )
+    made = zip(alphas, ends, strict=True)
+    return [ranked_intervals(*both, peers, alpha, side, "stable", bound=bound) for alpha, both in made]
+
+
+def _second(fits, j, columns):
+    """The `BaseFit` of the second regression in zone ``j``, of the training rows alone."""
+    base = fits.fit(j)
+    problem = columns.problem(np.abs(base.solution.r), fits.loss)
+    return BaseFit(base.zone, problem, minimise(problem), None)
+
+
+def _zone_ends(base, second, row, g, ranks, side, bound):
+    """Ends for each rank in one zone, as if it were the whole line (len(ranks), 2)."""
+    loss, ratios = base.problem.loss, base.ratios
+    moves = reach(base, new_rows(base, row[None], bound), bound)
+    slope = np.array([max(base.steepest(-1), base.steepest(1))])
+    tau, own = moves.tau(slope)[0], float(moves.shift(slope)[0])
+    off = np.minimum(loss.smoothness * tau, max(ratios) * sum(loss.slopes))
+    pull = max(second.steepest(-1), second.steepest(1))
+    found = second.held(tau, off, pull, g) if np.all(np.isfinite(tau)) else None
+    if found is None:  # the penalty alone
+        metric = second.metric(None)
+        found = (
+            metric,
+            metric.start + float(off @ metric.rows) + pull * float(metric.root.norms(g[None])[0]),
+        )
+    metric, size = found
+    error = np.append(metric.rows, metric.root.norms(g[None])) * size
+    sigma = np.append(second.problem.X, g[None], axis=0) @ second.solution.x
+    low = np.maximum(np.nan_to_num(sigma - error, nan=-np.inf), FLOOR * min(ratios))
+    high = np.maximum(np.nan_to_num(sigma + error, nan=np.inf), FLOOR * max(ratios))
+    r, ends, scale = base.solution.r, np.tile([-np.inf, np.inf], (len(ranks), 1)), base.zone.scale
+    for place, direction in ((0, -1), (1, 1)):
+        if side == ("upper" if direction < 0 else "lower"):
+            continue
+        values = (np.abs(r) if side == "two-sided" else direction * r) + tau
+        scores = values / np.where(values > 0, low[:-1], high[:-1])
+        for a, rank in enumerate(ranks):
+            level = float(rank.kth(scores))
+            reached = own + level * (high[-1] if level > 0 else low[-1])
+            ends[a, place] = float(base.predict(row[None])[0]) + direction * scale * reached
+    return ends
+
+
+def learned_scales(fits, scale):
+    """Learned scales of the new rows, by the training rows alone, in units of the response (m,)."""
+    columns, zone = _scale_rows(fits, scale), fits.zones[fits.reference]
+    sigma = columns.new @ _second(fits, fits.reference, columns).solution.x
+    return zone.scale * np.maximum(sigma, FLOOR)
