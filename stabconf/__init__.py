@@ -18,7 +18,8 @@ from .estimator import EstimatorResults
 from .losses import LAD, Huber, Linex, LogCosh, Power, PseudoHuber, Quantile, Squared
 from .model import fit
 from .penalties import ElasticNet, NoPenalty, Ridge
-from .quantiles import QuantileResults, fit_quantiles
+from .quantile_results import QuantileResults
+from .quantiles import fit_quantiles
 from .residual_scores import UserScore
 from .results import Results
 from .results_base import load

@@ -48,7 +48,7 @@ ALLOWED = {
     "prediction": ({"errors"}, {"numpy", "pandas"}),
     "fitting": ({"response", "solvers"}, {"numpy"}),
     "results_base": (
-        {"advice", "columns", "errors", "files", "frames", "prediction", "ranking"},
+        {"advice", "columns", "conformal", "errors", "files", "frames", "prediction", "ranking"},
         {"numpy", "pandas"},
     ),
     "results": (
@@ -60,6 +60,15 @@ ALLOWED = {
     "model": (
         {"checks", "design", "errors", "estimator", "fitting", "losses", "penalties", "results"}
         | {"solvers"},
+        {"numpy"},
+    ),
+    "quantile_results": (
+        {"advice", "conformal", "errors", "fitting", "frames", "losses", "penalties", "results"}
+        | {"results_base", "scores", "summary"},
+        {"numpy", "pandas"},
+    ),
+    "quantiles": (
+        {"checks", "design", "errors", "model", "penalties", "quantile_results"},
         {"numpy"},
     ),
     "benchmarking": (

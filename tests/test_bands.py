@@ -1,0 +1,287 @@
+"""Quantile fits and the conformal band between two of them, against refits of both at candidates."""
+
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from problems import KINDS, draw
+from referee import augmented_location_scale, conic_minimiser
+from scipy import stats
+
+import stabconf
+from stabconf import AssumptionError, DataWarning, InputError, InputTypeError, SampleSizeWarning
+from stabconf.conformal import BandFits, ZoneFits, band_conformity, exact_band, stable_band
+from stabconf.losses import Quantile
+from stabconf.scores import Peers
+
+TERMS = {"two-sided": (-1, 1), "upper": (1,), "lower": (-1,)}
+
+
+def band_fits(drawn, pair):
+    start = np.zeros(drawn.X.shape[1])
+    rest = drawn.ridge, drawn.lasso, 0, True, start, "auto", 1e-8, 1000
+    return BandFits(*(ZoneFits(drawn.X, drawn.y, Quantile(q), *rest, level=0.5) for q in pair))
+
+
+def scores(drawn, z, pair, side):
+    """Scores of all N rows, both quantiles refitted by clarabel with location and scale of N responses."""
+    rows, responses = np.vstack([drawn.X, drawn.new]), np.append(drawn.y, z)
+    centre, scale = augmented_location_scale(responses, 0.5)
+    v, terms = (responses - centre) / scale, []
+    for q, sign in zip(pair, (-1, 1), strict=True):
+        if sign in TERMS[side]:
+            theta = conic_minimiser(rows, v, Quantile(q), drawn.ridge, drawn.lasso)
+            terms.append(sign * (v - rows @ theta))
+    return np.max(terms, axis=0)
+
+
+def p_value(values, slack, peers):
+    return float(np.ravel(peers.p(values[:-1] >= values[-1] - slack))[0])
+
+
+def assert_set_is_exact(drawn, pair, side, alpha, peers=None):
+    fits = band_fits(drawn, pair)
+    (made,) = exact_band(fits, drawn.new, [alpha], side=side, peers=peers)
+    if any(zone.keep for zone in fits.zones):
+        return
+    peers = peers or Peers(drawn.n)
+    known = [] if np.isnan(made.lower[0]) else [(made.lower[0], made.upper[0])]
+    pieces = made.pieces.get(0, known)
+    unit = max(fits.scale, augmented_location_scale(drawn.y, 0.5)[1])
+    places = [(end, way) for piece in pieces for end, way in zip(piece, (1, -1), strict=True)]
+    for end, inward in places:
+        if np.isinf(end):
+            continue
+        size = max(1.0, abs(end) / unit)
+        for step, wanted in ((5e-6 * unit * size, True), (-1e-6 * unit * size, False)):
+            z = end + inward * step
+            if wanted != any(low <= z <= high for low, high in pieces):
+                continue  # a piece or a hole shorter than the step
+            p = p_value(scores(drawn, z, pair, side), (1e-6 if wanted else -1e-7) * size, peers)
+            assert (p > alpha) == wanted, (end, step, p, pieces)
+    middles = [0.5 * (left[1] + right[0]) for left, right in pairwise(pieces)]
+    for z in [*np.quantile(drawn.y, [0.1, 0.5, 0.9]), *middles]:
+        inside = any(low <= z <= high for low, high in pieces)
+        p = p_value(scores(drawn, z, pair, side), 1e-6 if inside else -1e-6, peers)
+        assert (p > alpha) == inside, (z, p, pieces)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    kind=st.sampled_from(KINDS),
+    seed=st.integers(0, 10_000),
+    n=st.integers(5, 60),
+    p=st.integers(2, 24),
+    penalty=st.floats(-3, 1).map(lambda power: 10.0**power),
+    l1_ratio=st.sampled_from([0.0, 0.5]),
+    pair=st.sampled_from([(0.05, 0.95), (0.1, 0.9), (0.25, 0.5), (0.5, 0.75), (0.9, 0.1)]),
+    side=st.sampled_from(["two-sided", "two-sided", "upper", "lower"]),
+    alpha=st.sampled_from([0.05, 0.1, 0.2, 0.3, 0.5]),
+)
+def test_ends_of_the_conformal_band_flip_the_p_value(
+    kind, seed, n, p, penalty, l1_ratio, pair, side, alpha
+):
+    """Also where the quantiles cross: (0.9, 0.1) always do."""
+    assert_set_is_exact(draw(kind, seed, n, min(p, 2 * n), penalty, l1_ratio), pair, side, alpha)
+
+
+@pytest.mark.parametrize("side", TERMS)
+def test_ends_flip_within_groups_and_with_weights(side):
+    rng = np.random.default_rng(4)
+    for seed, kind in enumerate(KINDS):
+        drawn = draw(kind, seed, n=40, penalty=0.05, l1_ratio=0.0)
+        group = np.flatnonzero(rng.random(drawn.n) < 0.5)
+        weights = rng.exponential(size=drawn.n)
+        peers = Peers(drawn.n, group), Peers(drawn.n, None, weights, np.array([1.5]))
+        for each in (*peers, Peers(drawn.n, group, weights[group], np.array([0.5]))):
+            assert_set_is_exact(drawn, (0.1, 0.9), side, 0.3, each)
+
+
+def test_many_rows_at_once_have_the_sets_that_each_has_alone():
+    rng = np.random.default_rng(0)
+    drawn = draw("heavy", 1, n=400, p=5, penalty=0.01, l1_ratio=0.0)
+    fits, rows = band_fits(drawn, (0.05, 0.95)), np.column_stack([np.ones(40), rng.standard_t(3, (40, 4))])
+    together = exact_band(fits, rows, [0.1, 0.3], n_jobs=2)
+    for i in range(0, 40, 7):
+        alone = exact_band(fits, rows[i : i + 1], [0.1, 0.3])
+        for a in range(2):
+            assert together[a].lower[i] == pytest.approx(alone[a].lower[0], abs=1e-8)
+            assert together[a].upper[i] == pytest.approx(alone[a].upper[0], abs=1e-8)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("side", TERMS)
+def test_stable_bands_hold_the_exact_ones(kind, side):
+    drawn = draw(kind, 2, n=30, penalty=0.3, l1_ratio=0.0)
+    fits = band_fits(drawn, (0.1, 0.9))
+    (full,) = exact_band(fits, drawn.new, [0.2], side=side)
+    for bound in ("norm", "paper"):
+        (made,) = stable_band(fits, drawn.new, [0.2], side=side, bound=bound)
+        if not np.isnan(full.lower[0]):
+            assert made.lower[0] <= full.lower[0] + 1e-9 and full.upper[0] <= made.upper[0] + 1e-9
+
+
+def test_the_stable_band_is_its_closed_form_in_one_zone():
+    """q_lo - tau - K and q_hi + tau + K, K the k-th smallest of scores with tau added to either term."""
+    drawn, pair = draw("plain", 5, n=30, penalty=0.5, l1_ratio=0.0), (0.2, 0.7)
+    rest = drawn.ridge, drawn.lasso, 0, False, np.zeros(4), "auto", 1e-8, 1000
+    fits = BandFits(*(ZoneFits(drawn.X, drawn.y, Quantile(q), *rest, level=0.5) for q in pair))
+    (made,) = stable_band(fits, drawn.new, [0.2])
+    norms = np.linalg.norm(np.vstack([drawn.X, drawn.new]), axis=1)
+    terms, own, eta = [], [], []
+    for q, sign in zip(pair, (-1, 1), strict=True):
+        theta = conic_minimiser(drawn.X, drawn.y, Quantile(q), drawn.ridge, drawn.lasso)
+        tau = max(q, 1 - q) * norms * norms[-1] / drawn.ridge[0]
+        terms.append(sign * (drawn.y - drawn.X @ theta) + tau[:-1])
+        own.append(tau[-1])
+        eta.append(float(drawn.new[0] @ theta))
+    level = np.sort(np.max(terms, axis=0))[int(np.ceil(0.8 * 31 - 1e-9)) - 1]
+    wanted = [eta[0] - own[0] - level, eta[1] + own[1] + level]
+    assert [made.lower[0], made.upper[0]] == pytest.approx(wanted, abs=1e-5)
+
+
+def test_conformity_of_the_band_is_the_p_value_of_refits():
+    for kind in ("heavy", "tied", "bimodal"):
+        drawn, pair = draw(kind, 3, n=35, penalty=0.05, l1_ratio=0.0), (0.1, 0.9)
+        fits, z = band_fits(drawn, pair), np.linspace(*np.quantile(drawn.y, [0.02, 0.98]), 15)
+        p = band_conformity(fits, drawn.new[0], z, "two-sided", Peers(drawn.n))
+        for candidate, value in zip(z, p, strict=True):
+            values = scores(drawn, candidate, pair, "two-sided")
+            least, most = (p_value(values, slack, Peers(drawn.n)) for slack in (-1e-6, 1e-6))
+            assert least - 1e-12 <= value <= most + 1e-12
+
+
+@pytest.mark.slow
+def test_coverage_of_the_band_is_within_binomial_error():
+    rng = np.random.default_rng(7)
+    n, alpha, draws, new, hits = 39, 0.1, 150, 4, 0
+    for _ in range(draws):
+        x = rng.uniform(0, 3, (n + new, 1))
+        y = x[:, 0] + (0.2 + x[:, 0]) * rng.standard_t(3, n + new)
+        X = np.column_stack([np.ones(n + new), x - 1.5])
+        rest = np.full(2, n * 0.02), np.zeros(2), 0, True, np.zeros(2), "auto", 1e-8, 1000
+        fits = BandFits(*(ZoneFits(X[:n], y[:n], Quantile(q), *rest, level=0.5) for q in (0.05, 0.95)))
+        (made,) = exact_band(fits, X[n:], [alpha])
+        hits += int(np.sum((made.lower <= y[n:]) & (y[n:] <= made.upper)))
+    # As in the coverage test of the exact method; scores of 0 tie, which only adds coverage.
+    variance = draws * new * (1 - alpha) * alpha * (1 + (new - 1) / (n + 2))
+    low = stats.norm.ppf(1e-4, draws * new * (1 - alpha), np.sqrt(variance))
+    assert low <= hits
+
+
+# Results ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def spread():
+    rng = np.random.default_rng(3)
+    made = pd.DataFrame({"x": rng.uniform(0, 4, 150), "g": rng.choice(["a", "b"], 150)})
+    made["y"] = 1.0 + made["x"] + (0.2 + made["x"]) * rng.standard_normal(150)
+    made.loc[5, "x"] = np.nan
+    return made
+
+
+@pytest.fixture(scope="module")
+def results(spread):
+    return stabconf.fit_quantiles("y ~ x + C(g)", spread, quantiles=(0.95, 0.05, 0.5), penalty=0.01)
+
+
+def test_each_quantile_is_the_minimiser_of_its_own_problem(results, spread):
+    data = spread.dropna()
+    X = np.column_stack([np.ones(149), (data["g"] == "b").astype(float), data["x"]])
+    scaled = np.column_stack([np.ones(149), (X[:, 1:] - X[:, 1:].mean(axis=0)) / X[:, 1:].std(axis=0)])
+    centre, scale = augmented_location_scale(data["y"].to_numpy(), 0.5)
+    assert list(results.params.columns) == [0.05, 0.5, 0.95]
+    for q in (0.05, 0.5, 0.95):
+        weights = np.full(3, 149 * 0.01), np.zeros(3)
+        theta = conic_minimiser(scaled, (data["y"].to_numpy() - centre) / scale, Quantile(q), *weights)
+        np.testing.assert_allclose(results.params_standardized[q], theta, atol=1e-6)
+        np.testing.assert_allclose(X @ results.params[q], centre + scale * scaled @ theta, atol=1e-5)
+
+
+def test_widths_follow_the_data_and_labels_are_kept(results):
+    new = pd.DataFrame({"x": [0.5, 3.5, None], "g": ["a", "b", "a"]}, index=["low", "high", "gone"])
+    frame = results.get_prediction(new).summary_frame(alpha=0.1)
+    assert list(frame.columns) == ["mean", "q0.05", "q0.5", "q0.95", "obs_ci_lower", "obs_ci_upper"]
+    width = frame["obs_ci_upper"] - frame["obs_ci_lower"]
+    assert width["high"] > 2 * width["low"] and frame.loc["gone"].isna().all()
+    assert results.predict(new).loc["gone"].isna().all()
+    several = results.conf_int_conformal(new, alpha=[0.1, 0.2])
+    np.testing.assert_allclose(several[0.1].to_numpy(), frame[["obs_ci_lower", "obs_ci_upper"]])
+    grouped = results.get_prediction(new, groups="g").summary_frame(alpha=0.1)
+    assert grouped["group"].tolist()[:2] == ["a", "b"]
+
+
+def test_one_sided_bands_and_pairs(results, spread):
+    new = spread.iloc[:5]
+    upper = results.conf_int_conformal(new, alpha=0.1, side="upper")
+    assert np.isneginf(upper["lower"]).all() and np.isfinite(upper["upper"]).all()
+    inner = results.conf_int_conformal(new, alpha=0.1, pair=(0.05, 0.5))
+    assert inner.attrs["pair"] == (0.05, 0.5)
+    p = results.conformity(new.iloc[:1], [inner["upper"].iloc[0] - 1e-6], pair=(0.05, 0.5))["p"]
+    assert (p > 0.1).all()
+
+
+def test_crossing_quantiles_are_reported(results):
+    beyond = pd.DataFrame({"x": [2.0, -20.0], "g": ["a", "a"]}, index=["in", "out"])
+    assert results.crossing(beyond).tolist() == [False, True]
+    with pytest.warns(DataWarning, match=r"cross at 1 of 2 rows \(the first out\)"):
+        ends = results.conf_int_conformal(beyond, alpha=0.1)
+    assert ends.attrs["crossing"] == ["out"]
+
+
+def test_summary_pickling_and_transduction(results, spread):
+    text = str(results.summary(alpha=0.1))
+    assert "Rows that cross" in text and max(map(len, text.splitlines())) <= 80
+    again = pickle.loads(pickle.dumps(results))
+    new = spread.iloc[:4]
+    pd.testing.assert_frame_equal(
+        again.conf_int_conformal(new, alpha=0.1), results.conf_int_conformal(new, alpha=0.1)
+    )
+    assert results.conf_int_conformal(new, alpha=0.1, transductive=True).attrs["transductive"]
+    pd.testing.assert_frame_equal(results.resid, -results.fittedvalues.sub(spread.dropna()["y"], axis=0))
+
+
+def test_an_empty_set_is_named_and_too_few_rows_give_the_whole_line(spread):
+    few = spread.dropna().iloc[:8]
+    res = stabconf.fit_quantiles("y ~ x", few, quantiles=(0.1, 0.9), penalty=0.1)
+    with pytest.warns(SampleSizeWarning, match="8 rows are too few"):
+        ends = res.conf_int_conformal(few.iloc[:1], alpha=0.05)
+    assert np.isinf(ends.to_numpy()).all()
+    whole = stabconf.fit_quantiles("y ~ x", spread, quantiles=(0.05, 0.95), penalty=0.01)
+    ends = whole.conf_int_conformal(spread.dropna().iloc[:20], alpha=0.95)
+    assert ends.attrs["empty"] == ends.index[ends["lower"].isna()].tolist()
+
+
+def test_bad_arguments_are_named_with_their_fix(results, spread):
+    for quantiles, message in (
+        ([], "is empty"),
+        ([0.0, 0.5], "between 0 and 1"),
+        (["a"], "give levels such as"),
+        ([0.1, 0.1], "a level twice"),
+    ):
+        with pytest.raises((InputError, InputTypeError), match=message):
+            stabconf.fit_quantiles("y ~ x", spread, quantiles=quantiles)
+    for pair, message in (
+        ((0.05, 0.9), "not fitted"),
+        ((0.5, 0.05), "not ascending"),
+        ("ab", "not a pair"),
+    ):
+        with pytest.raises((InputError, InputTypeError), match=message):
+            results.conf_int_conformal(spread.iloc[:2], pair=pair)
+    one = stabconf.fit_quantiles("y ~ x", spread, quantiles=0.9, penalty=0.01)
+    with pytest.raises(AssumptionError, match="a band has two"):
+        one.conf_int_conformal(spread.iloc[:2])
+    assert np.isfinite(one.conf_int_conformal(spread.iloc[:2], side="upper", alpha=0.1)["upper"]).all()
+    with pytest.raises(InputError, match="one of norm, paper"):
+        results.conf_int_conformal(spread.iloc[:2], method="stable", bound="ball")
+    with pytest.raises(InputTypeError, match="option 'tol' is unknown"):
+        results.conf_int_conformal(spread.iloc[:2], method="exact", tol=0.1)
+    doubled = spread.assign(copy=spread["x"])
+    with pytest.raises(AssumptionError, match="not unique"):
+        stabconf.fit_quantiles("y ~ x + copy", doubled, penalty=0).conf_int_conformal(doubled.iloc[:2])
