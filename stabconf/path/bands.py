@@ -7,15 +7,12 @@ stretches are decided by the scores at their ends; the others by sorting the roo
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from .lines import ResponsePath, merge
+from .lines import TIES, ResponsePath, merge, uncovered
 
 __all__ = ["BandPath", "BandRows"]
-
-_TIES = 1e-10  # scores nearer than this are tied: rounding errors never exclude a candidate
 
 
 @dataclass(frozen=True)
@@ -90,7 +87,7 @@ class BandPath:
 
     def covers(self, w):
         """Whether the fits at responses ``w`` (g,) are known, and not beyond the ends."""
-        within = (w >= self.ends[0] - _TIES) & (w <= self.ends[1] + _TIES)
+        within = (w >= self.ends[0] - TIES) & (w <= self.ends[1] + TIES)
         return within & self._knows(w)
 
     def _knows(self, w):
@@ -131,7 +128,7 @@ class BandPath:
         low, high, least, most = _spans(old, new)
         error = slack * rows.norms
         k_low, k_high = rows.rank.kth(low - error), rows.rank.kth(high + error)
-        inside, outside = most + own <= k_low, least - own - _TIES > k_high
+        inside, outside = most + own <= k_low, least - own - TIES > k_high
         for end, corner in zip(self.ends, (0, -1), strict=True):
             if np.isfinite(end):
                 continue
@@ -141,7 +138,7 @@ class BandPath:
             least = new[rows.terms.index(term), corner] if rises else -np.inf
             most = np.inf if rises else new[:, corner].max()
             inside = np.append(inside, most + own <= rows.rank.kth(level - error))
-            outside = np.append(outside, least - own - _TIES > rows.rank.kth(level + error))
+            outside = np.append(outside, least - own - TIES > rows.rank.kth(level + error))
         if inside.all():
             return True
         return False if outside.all() else None
@@ -151,13 +148,15 @@ class BandPath:
         old, new = rows.scores(self)
         low, high, least, most = _spans(old, new)
         inside = (most <= rows.rank.kth(low)) | self.kept
-        unsure = ~inside & (least - _TIES <= rows.rank.kth(high))
+        unsure = ~inside & (least - TIES <= rows.rank.kth(high))
         out = [(self.w[j], self.w[j + 1]) for j in np.flatnonzero(inside)]
         for j in np.flatnonzero(unsure):
             first, last = self.w[j], self.w[j + 1]
             lines = [(term[j], (term[j + 1] - term[j]) / (last - first)) for term in old]
             own = [(term[j], (term[j + 1] - term[j]) / (last - first)) for term in new]
-            out += [(first + a, first + b) for a, b in _uncovered(lines, own, last - first, rows.rank)]
+            out += [
+                (first + a, first + b) for a, b in uncovered(lines, own, last - first, rows.rank, -TIES)
+            ]
         for end, corner in zip(self.ends, (0, -1), strict=True):
             out += self._ray(rows, float(rows.rank.kth(old[:, corner].max(axis=0))), end, corner)
         return merge(out, near=1e-12)
@@ -167,7 +166,7 @@ class BandPath:
         low, high = (end, self.w[corner]) if corner == 0 else (self.w[corner], end)
         if not low < high:
             low = high = self.w[corner]
-        level = level + _TIES
+        level = level + TIES
         if -1 in rows.terms:
             low = max(low, self.fits[-1][corner] @ self.x - level)
         if 1 in rows.terms:
@@ -186,51 +185,3 @@ def _spans(old, new):
         high = np.maximum(terms[:, :-1], terms[:, 1:]).max(axis=0)
         spans += [low, high]
     return spans
-
-
-def _uncovered(lines, own, length, rank):
-    """Parts of [0, length] where the rows with a smaller score than the new one have less than the mass.
-
-    ``lines`` and ``own`` are the terms of the scores, pairs of a value at 0 and a slope: arrays for the
-    training rows, numbers for the new one.
-    """
-    cuts = [0.0, length]
-    if len(own) == 2 and own[0][1] != own[1][1]:
-        root = (own[1][0] - own[0][0]) / (own[0][1] - own[1][1])
-        if 0 < root < length:
-            cuts.insert(1, root)
-    out = []
-    for first, last in pairwise(cuts):
-        middle = 0.5 * (first + last)
-        value, slope = max(own, key=lambda term: term[0] + middle * term[1])
-        out += _below(lines, value - _TIES, slope, first, last, rank)
-    return merge(out)
-
-
-def _below(lines, value, slope, first, last, rank):
-    """`_uncovered` on a stretch where the new score is one line."""
-    low, high = np.full(len(lines[0][0]), -np.inf), np.full(len(lines[0][0]), np.inf)
-    for start, rate in lines:
-        gap, turn = start - value, rate - slope
-        with np.errstate(divide="ignore", invalid="ignore"):
-            root = -gap / turn
-        never = (turn == 0) & (gap >= 0)
-        low = np.maximum(low, np.where(turn < 0, root, np.where(never, np.inf, -np.inf)))
-        high = np.minimum(high, np.where(turn > 0, root, np.inf))
-    some = low < high
-    inner = [end[some & (end > first) & (end < last)] for end in (low, high)]
-    ends = np.unique(np.concatenate([[first], *inner, [last]]))
-    middles = 0.5 * (ends[:-1] + ends[1:])
-    weights = np.ones(len(low)) if rank.weights is None else rank.weights
-    heap = _heap(low[some], weights[some], middles, "left") - _heap(
-        high[some], weights[some], middles, "right"
-    )
-    inside = heap < rank.mass - (0.5 if rank.weights is None else 0.0)
-    return [(ends[j], ends[j + 1]) for j in np.flatnonzero(inside)]
-
-
-def _heap(ends, weights, at, side):
-    """Weight of the ends that lie before each point of ``at``."""
-    order = np.argsort(ends)
-    heap = np.concatenate([[0.0], np.cumsum(weights[order])])
-    return heap[np.searchsorted(ends[order], at, side=side)]

@@ -6,13 +6,14 @@ open intervals whose ends are roots of lines: sorting the roots gives the set, w
 """
 
 from dataclasses import dataclass, replace
+from itertools import combinations, pairwise
 
 import numpy as np
 
-__all__ = ["ResponsePath", "decided_prefix", "merge"]
+__all__ = ["TIES", "ResponsePath", "decided_prefix", "merge", "uncovered"]
 
 _ROUNDING = 1e-11
-_TIES = 1e-10  # scores nearer than this are tied: rounding errors never exclude a candidate
+TIES = 1e-10  # scores nearer than this are tied: rounding errors never exclude a candidate
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,8 @@ def _segment(X, v, x, theta, direction, first, last, rank, sign, slack):
     e, e_rate = _settled(first - x @ theta, first), _settled(way - x @ direction, 1.0)
     decided = _decided(r, rate, e, e_rate, length, rank, sign) if slack is None else None
     if decided is None:
-        inside = _uncovered(r, rate, e, e_rate, length, rank, sign, -_TIES if slack is None else slack)
+        lines, own = _terms(r, rate, sign), _terms(e, e_rate, sign)
+        inside = uncovered(lines, own, length, rank, -TIES if slack is None else slack)
     else:
         inside = [(0.0, length)] if decided else []
     return [tuple(sorted((first + way * low, first + way * high))) for low, high in inside]
@@ -114,22 +116,43 @@ def _settled(values, size):
     return np.where(np.abs(values) <= _ROUNDING * (1.0 + np.abs(size)), 0.0, values)
 
 
-def _uncovered(r, rate, e, e_rate, length, rank, sign, slack=0.0):
+def _terms(r, rate, sign):
+    """Lines whose largest is the score of residuals ``r`` that change at ``rate``."""
+    return [(way * r, way * rate) for way in ((1.0, -1.0) if not sign else (sign,))]
+
+
+def uncovered(lines, own, length, rank, slack):
     """Parts of [0, length] where the rows with a smaller score than the new one lack the mass.
 
-    ``slack`` is added to the new score, a number or one a row.
+    Parameters
+    ----------
+    lines : list of (start, slope)
+        A row's score is the largest of its lines: values at 0 and slopes, two (n,) arrays each.
+    own : list of (float, float)
+        The same for the new row.
+    length : float
+        May be infinite.
+    rank : Rank
+        With one mass.
+    slack : float or (n,) array
+        Added to the new score.
     """
-    if not sign:  # the new score is the size of a line: one part where it falls, one where it rises
-        root = -e / e_rate if e_rate else np.inf
+    cuts = {0.0, length}
+    for (one, slope), (two, other) in combinations(own, 2):
+        root = (two - one) / (slope - other) if slope != other else np.inf
         if 0 < root < length:
-            first = _uncovered(r, rate, e, e_rate, root, rank, sign, slack)
-            rest = _uncovered(r + root * rate, rate, 0.0, e_rate, length - root, rank, sign, slack)
-            return merge(first + [(root + low, root + high) for low, high in rest])
-        turn = 1.0 if e + e_rate * (0.5 * length if np.isfinite(length) else 1.0) >= 0 else -1.0
-        e, e_rate = turn * e, turn * e_rate
-        lines = [(way * r - e - slack, way * rate - e_rate) for way in (1.0, -1.0)]
-    else:
-        lines = [(sign * (r - e) - slack, sign * (rate - e_rate))]
+            cuts.add(root)
+    out = []
+    for first, last in pairwise(sorted(cuts)):
+        middle = 0.5 * (first + last) if np.isfinite(last) else first + 1.0
+        value, change = max(own, key=lambda term: term[0] + middle * term[1])
+        gaps = [(start - value + first * (rate - change) - slack, rate - change) for start, rate in lines]
+        out += [(first + low, first + high) for low, high in _lacking(gaps, last - first, rank)]
+    return merge(out)
+
+
+def _lacking(lines, length, rank):
+    """Parts of [0, length] where the rows all of whose lines are negative lack the mass."""
     low, high = (_heap(ends, rank) for ends in _all_negative(lines))
     inner = [end[(end > 0) & (end < length)] for end, _ in (low, high)]
     ends = np.unique(np.concatenate([[0.0], *inner, [length]]))
@@ -179,7 +202,7 @@ def _decided(r, rate, e, e_rate, length, rank, sign):
         new = np.append(np.abs(new), 0.0) if new[0] * new[1] <= 0 else np.abs(new)
     if np.max(new) <= rank.kth(low):
         return True
-    if np.min(new) - _TIES > rank.kth(high):
+    if np.min(new) - TIES > rank.kth(high):
         return False
     return None
 
@@ -207,8 +230,8 @@ def decided_prefix(r, change, e, e_change, error, rank, side):
     sign = {"two-sided": 0, "upper": 1, "lower": -1}[side]
     r, change, error = (rank.of(part) for part in (r, change, error))
     rank = replace(rank, which=None)
-    surely = _uncovered(r, change, e, e_change, 1.0, rank, sign, error)
-    maybe = _uncovered(r, change, e, e_change, 1.0, rank, sign, -error)
+    lines, own = _terms(r, change, sign), _terms(e, e_change, sign)
+    surely, maybe = (uncovered(lines, own, 1.0, rank, slack) for slack in (error, -error))
     starts = [0.0, *(high for _, high in maybe)]
     out_of_it = list(zip(starts, [*(low for low, _ in maybe), 1.0], strict=True))
     out, at = [], 0.0
