@@ -101,6 +101,12 @@ class ClippedFit:
             return None
         return np.linalg.inv(scaled) / scale[:, None] / scale
 
+    @cached_property
+    def leverages(self):
+        """``x_i' H^-1 x_i`` of the data rows (n,), where H is not singular."""
+        data = self.X[: self.count]
+        return np.maximum(np.einsum("ij,ij->i", data @ self.hessian_inverse, data), 0.0)
+
     @property
     def is_unique(self):
         """Whether the minimiser surely is the only one."""

@@ -85,7 +85,11 @@ def _require_unique(fits):
 def _chunk(fits, ranks, side, tol, rows):
     """Sets of some rows: ``{rank: (lower, upper, pieces)}`` and the number of tilted fits."""
     solver = make_pieces(fits, side, tol)
-    return dict(zip(ranks, _sets(solver, rows, ranks, side), strict=True)), solver.tilted
+    closed = solver.closed(rows, ranks, _DIRECTIONS[side])
+    found = (
+        _sets(solver, rows, ranks, side) if closed is None else _closed(solver, rows, ranks, side, *closed)
+    )
+    return dict(zip(ranks, found, strict=True)), solver.tilted
 
 
 def _intervals(fits, m, alpha, k, side, tol, chunks):
@@ -103,6 +107,22 @@ def _intervals(fits, m, alpha, k, side, tol, chunks):
         "tol": 0.0 if fits.loss.softness is not None else tol * fits.scale,
     }
     return simple_intervals(lower, upper, k, fits.n, alpha, side, "exact", **more)
+
+
+def _closed(solver, rows, ranks, side, ends, simple):
+    """`_sets` from ends that are known but for rows that are not ``simple``, which are taken apart."""
+    rest = np.flatnonzero(~simple)
+    apart = _sets(solver, rows[rest], ranks, side) if len(rest) else [()] * len(ranks)
+    out, known = [], dict(zip(_DIRECTIONS[side], ends, strict=True))
+    for a, found in enumerate(apart):
+        lower = known[-1][a].copy() if -1 in known else np.full(len(rows), -np.inf)
+        upper = known[1][a].copy() if 1 in known else np.full(len(rows), np.inf)
+        pieces = {}
+        if len(rest):
+            lower[rest], upper[rest], some = found
+            pieces = {int(rest[i]): each for i, each in some.items()}
+        out.append((lower, upper, pieces))
+    return out
 
 
 def _sets(solver, rows, ranks, side):
