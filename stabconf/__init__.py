@@ -9,6 +9,7 @@ from .errors import (
     FormulaError,
     InputError,
     InputTypeError,
+    MismatchWarning,
     SampleSizeWarning,
     StabconfError,
     StabconfWarning,
@@ -21,14 +22,19 @@ from .penalties import ElasticNet, NoPenalty, Ridge
 from .residual_scores import UserScore
 from .results import Results
 from .results_base import load
+from .statsmodels_plugin import StatsmodelsResults, conformal, register, unregister
 
 __all__ = [
     "__version__",
     "fit",
     "compare",
     "load",
+    "conformal",
+    "register",
+    "unregister",
     "Results",
     "EstimatorResults",
+    "StatsmodelsResults",
     "Squared",
     "LAD",
     "Quantile",
@@ -51,4 +57,5 @@ __all__ = [
     "StabilityWarning",
     "SampleSizeWarning",
     "DataWarning",
+    "MismatchWarning",
 ]

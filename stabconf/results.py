@@ -139,7 +139,7 @@ class Results(BaseResults):
         bound = check_bound(self._fits, bound, side)
         out = np.full((len(rows), 3, len(candidates)), np.nan)
         for i in np.flatnonzero(~np.isnan(rows).any(axis=1)):
-            out[i] = conformity(self._fits, rows[i], candidates, side, bound)
+            out[i] = self._p_values(rows[i], candidates, side, bound)
         return conformity_frame(out, index, candidates)
 
     def tau(self, exog=None, bound=None, z=None):
@@ -173,7 +173,7 @@ class Results(BaseResults):
         bound = bound or default_bound(self.model.loss)
         out = np.full((len(rows), self.nobs + 1), np.nan)
         for i in np.flatnonzero(~np.isnan(rows).any(axis=1)):
-            out[i] = row_tau(self._fits, rows[i : i + 1], bound, z)
+            out[i] = self._row_tau(rows[i : i + 1], bound, z)
         columns = pd.Index([*self._design.index, "new"], dtype=object)
         return pd.DataFrame(out, index=index, columns=columns)
 
@@ -241,7 +241,7 @@ class Results(BaseResults):
         alpha = check_one_alpha(alpha)
         rows = self._X[np.linspace(0, self.nobs - 1, min(self.nobs, _SUMMARY_ROWS)).astype(int)]
         made = [self._attempt(rows, alpha, method) for method in ("exact", "stable")]
-        return summarise(self, self._design, self._solution, *made)
+        return self._summarised(*made)
 
     # Helpers -------------------------------------------------------------------------------------
 
@@ -269,6 +269,15 @@ class Results(BaseResults):
 
     def _intervals(self, rows, alphas, method, side, options):
         return make_intervals(self._fits, rows, alphas, method, side, options)
+
+    def _summarised(self, exact, stable):
+        return summarise(self, self._design, self._solution, exact, stable)
+
+    def _p_values(self, row, candidates, side, bound):
+        return conformity(self._fits, row, candidates, side, bound)
+
+    def _row_tau(self, row, bound, z):
+        return row_tau(self._fits, row, bound, z)
 
     def _warn_about(self, made):
         warn_about(made, self.model.loss, self.model.penalty, self._fits.zones)

@@ -24,6 +24,8 @@ class BaseResults:
     ``_warn_about(made)``, and ``_with_map(design, columns)``, itself refitted with another design map.
     """
 
+    default_alpha = 0.05  # of `get_prediction`
+
     def __init__(self, model, design, columns):
         self.model, self._design, self._columns = model, design, columns
 

@@ -68,7 +68,7 @@ def make_pieces(fits, side, tol):
 
 def _require_unique(fits):
     """Raise `AssumptionError` where the fit may not be unique, so that its set is not defined."""
-    if np.all(fits.ridge > 0):
+    if np.all(fits.ridge_of_fits > 0):
         return
     zone = fits.zones[fits.reference]
     if fits.loss.softness is None:

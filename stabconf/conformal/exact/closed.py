@@ -1,9 +1,9 @@
 """Closed-form ends for squared loss without an L1 part (theory, section 5).
 
-The augmented residuals are linear in the new one, ``r_i - r b_i`` with ``b_i = x_N' H^-1 x_i``: a new residual
-of size r is in the set if r is at most the order statistic of ``|r_i| / (1 +- b_i)``. By Cauchy's inequality
-``|b_i| <= sqrt(h_N h_i)``, so only the training rows near the k-th residual can decide a new row: new rows
-with alike leverages h_N share one short window of them, and no array grows with n times m.
+The augmented residuals are linear in the new one, ``r_i - r b_i`` with ``b_i = x_N' H^-1 x_i``: a new
+residual of size r is in the set if r is at most the order statistic of ``|r_i| / (1 +- b_i)``. By Cauchy's
+inequality ``|b_i| <= sqrt(h_N h_i)``, so only the training rows near the k-th residual can decide a new
+row: new rows of like leverage h_N share one short window, and no array grows with n times m.
 """
 
 import numpy as np
