@@ -106,7 +106,7 @@ class ModelDesign(Design):
         """Design rows (m, p) of new rows, NaN where one has a missing value, and their index."""
         if self._spec is None:
             frame = self._array_rows(new)
-            rows, index = frame.to_numpy(dtype=float), frame.index
+            rows, index = np.array(frame, dtype=float, order="C"), frame.index
         else:
             rows, index = self._formula_rows(new)
         rows[np.isnan(rows).any(axis=1)] = np.nan

@@ -163,7 +163,8 @@ class _Point:
         kappa = max(2.0 * needed, base.finest_region)
         for _ in range(4):
             metric = base.metric(2.0 ** math.ceil(math.log2(kappa)))
-            size = metric.start + float(off @ metric.rows)
+            with np.errstate(invalid="ignore"):  # a region without curvature bounds nothing
+                size = metric.start + float(off @ metric.rows)
             if pull:
                 size += pull * float(metric.root.norms(row[None])[0])
             if not math.isfinite(size):
