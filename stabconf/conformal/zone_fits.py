@@ -71,7 +71,7 @@ class ZoneFits:
         self.zones = zones(y, self.level) if standardize else [whole]
         self._start = start
         self.tol, self._options = tol, {"solver": solver, "tol": tol, "max_iter": max_iter}
-        self._fits, self._clipped = {}, {}
+        self._fits, self._clipped, self._solved = {}, {}, {}
 
     @property
     def n(self):
@@ -96,7 +96,8 @@ class ZoneFits:
         """The `BaseFit` of zone ``j``."""
         if j not in self._fits:
             zone = self.zones[j]
-            problem, solution = self._solve(zone.centre, zone.scale, **self._options)
+            problem = self.problem(zone.centre, zone.scale)
+            solution = minimise(problem, self._start, **self._options)
             problem = replace(problem, ridge=self.ridge)  # what vanishes bounds nothing
             self._fits[j] = BaseFit(zone, problem, solution, self.intercept)
         return self._fits[j]
@@ -105,7 +106,7 @@ class ZoneFits:
         """The `ClippedFit` at a location and scale: by the default solver, for paths start at a minimiser
         and not near one."""
         if (centre, scale) not in self._clipped:
-            fit = ClippedFit.of(*self._solve(centre, scale))
+            fit = ClippedFit.of(*self.solved(centre, scale))
             self._clipped[centre, scale] = replace(fit, penalised=False) if self.vanishing else fit
         return self._clipped[centre, scale]
 
@@ -113,9 +114,12 @@ class ZoneFits:
         """The training rows standardised by a location and scale."""
         return Problem(self.X, (self.y - centre) / scale, self.loss, self.ridge_of_fits, self.lasso, tilt)
 
-    def _solve(self, centre, scale, **options):
-        problem = self.problem(centre, scale)
-        return problem, minimise(problem, self._start, **options)
+    def solved(self, centre, scale):
+        """`problem` and its `Solution` by the default solver."""
+        if (centre, scale) not in self._solved:
+            problem = self.problem(centre, scale)
+            self._solved[centre, scale] = problem, minimise(problem, self._start)
+        return self._solved[centre, scale]
 
     @property
     def level(self):

@@ -14,10 +14,9 @@ from statsmodels.robust.robust_linear_model import RLMResults
 from ..advice import check_alpha
 from ..errors import AssumptionError, InputError, MismatchWarning
 from ..results import ModelSpec
-from ..solvers import minimise
 from .adapters import recipe_maker, unwrapped
 from .design import design_of
-from .results import StatsmodelsResults, make_fits, standard_columns
+from .results import StatsmodelsResults, make_fits, standard_columns, standard_params
 
 __all__ = ["StatsmodelsResults", "conformal", "register", "unregister"]
 
@@ -70,8 +69,8 @@ def conformal(res, alpha=0.05, method="auto", *, penalty=None, l1_ratio=None):
     >>> median = stabconf.conformal(smf.quantreg("foodexp ~ income", data).fit(q=0.5), alpha=0.1)
     >>> median.conf_int_conformal({"income": [500.0, 1000.0]}).round(0)
        lower  upper
-    0  196.0  527.0
-    1  477.0  807.0
+    0  206.0  517.0
+    1  486.0  797.0
     """
     check_alpha(alpha)
     res = unwrapped(res)
@@ -82,9 +81,9 @@ def conformal(res, alpha=0.05, method="auto", *, penalty=None, l1_ratio=None):
     rows = columns.apply(design.X)
     if not np.any(recipe.penalty.weights(1, np.ones(len(design.names), dtype=bool))[0]):
         _require_full_rank(rows, design)
-    fits = make_fits(rows, design, recipe, np.zeros(len(design.names)))
-    problem = fits.problem(0.0, recipe.scale)
-    solution = minimise(problem)
+    start = standard_params(np.asarray(res.params), design, columns) / recipe.scale
+    fits = make_fits(rows, design, recipe, start)
+    problem, solution = fits.solved(0.0, recipe.scale)
     spec = ModelSpec(
         formula=design.formula,
         loss=recipe.loss,
@@ -98,6 +97,7 @@ def conformal(res, alpha=0.05, method="auto", *, penalty=None, l1_ratio=None):
         exog_names=list(design.names),
     )
     made = StatsmodelsResults(spec, design, columns, recipe, solution, res.params, alpha, method)
+    made._fits = fits  # what was made already; a cache that pickles leave out
     _check_agreement(made, problem)
     return made
 
@@ -126,8 +126,8 @@ def _check_agreement(made, problem):
     warnings.warn(
         f"{made.recipe.label}: statsmodels' coefficients differ from the minimiser by up to "
         f"{made.mismatch:.2g} scales of the response, more than {_AGREE:g}; their objective is above its "
-        f"minimum by a share of {(theirs - ours) / abs(ours):.2g}. The intervals are those of the minimiser: "
-        f"to make them agree, {made.recipe.remedy}",
+        f"minimum by a share of {(theirs - ours) / abs(ours):.2g}. The intervals are those of the "
+        f"minimiser: to make them agree, {made.recipe.remedy}",
         MismatchWarning,
         stacklevel=3,
     )
@@ -173,7 +173,7 @@ def register():
     >>> res = smf.ols("foodexp ~ income", engel.load_pandas().data).fit()
     >>> res.conf_int_conformal({"income": [500.0]}, alpha=0.1).round(0)
        lower  upper
-    0  207.0  573.0
+    0  238.0  543.0
     >>> stabconf.unregister()
     >>> hasattr(res, "conf_int_conformal")
     False

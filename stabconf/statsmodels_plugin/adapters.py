@@ -165,8 +165,8 @@ def _gaussian_glm(res, design):
     shifts = [getattr(model, name, None) for name in ("offset", "exposure")]
     if any(each is None or np.ptp(each) > 0 for each in weights) or any(np.any(each) for each in shifts):
         raise AssumptionError(
-            "GLM with weights, offset or exposure, or after remove_data(), has no exact conformal sets: use "
-            "OLS or WLS instead"
+            "GLM with weights, offset or exposure, or after remove_data(), has no exact conformal sets: "
+            "use OLS or WLS instead"
         )
     return Recipe("GLM, Gaussian", Squared(), NoPenalty(), _spread(design.y))
 

@@ -100,15 +100,12 @@ class ModelDesign(Design):
         """New rows as a frame; the training rows where there are none."""
         if new is None or self._spec is not None:
             return super().frame_of(new)
-        return self._array_rows(new)
+        rows, index = self._array_rows(new)
+        return pd.DataFrame(rows, columns=self.names, index=index)
 
     def new_rows(self, new):
         """Design rows (m, p) of new rows, NaN where one has a missing value, and their index."""
-        if self._spec is None:
-            frame = self._array_rows(new)
-            rows, index = np.array(frame, dtype=float, order="C"), frame.index
-        else:
-            rows, index = self._formula_rows(new)
+        rows, index = self._array_rows(new) if self._spec is None else self._formula_rows(new)
         rows[np.isnan(rows).any(axis=1)] = np.nan
         check_finite(rows, self.names, index, "exog", allow_nan=True)
         return rows, index
@@ -120,19 +117,18 @@ class ModelDesign(Design):
         )
 
     def _array_rows(self, new):
-        """New rows with the model's columns, by name where they have these names, else by position."""
+        """Rows (m, p) and index, columns by name where new rows have these names, else by position."""
         count = len(self.names)
         if isinstance(new, pd.DataFrame) and set(self.names) <= set(new.columns):
-            return new[self.names].astype(float)
-        if isinstance(new, pd.DataFrame) and set(self.names) & set(new.columns):
+            new = new[self.names]
+        elif isinstance(new, pd.DataFrame) and set(self.names) & set(new.columns):
             lacking = [name for name in self.names if name not in new.columns]
             raise InputError(
                 f"exog lacks {listed(lacking, 'column')} of the model: add it (a constant with "
                 "statsmodels.api.add_constant(exog, has_constant='add'))"
             )
-        index = new.index if isinstance(new, pd.DataFrame) else None
         try:
-            values = np.array(new, dtype=float)
+            values = np.array(new, dtype=float, order="C")
         except (TypeError, ValueError) as error:
             raise InputError(f"exog cannot be made an array of numbers: {error}") from error
         if values.ndim < 2:  # one row, or one column of a model that has but one
@@ -142,7 +138,7 @@ class ModelDesign(Design):
                 f"exog has shape {np.shape(new)}: give rows with the model's {count} columns, "
                 f"{', '.join(map(str, self.names))}"
             )
-        return pd.DataFrame(values, columns=self.names, index=index)
+        return values, new.index if isinstance(new, pd.DataFrame) else pd.RangeIndex(len(values))
 
     def _formula_rows(self, new):
         """Design rows by formulaic."""

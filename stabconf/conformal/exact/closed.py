@@ -47,10 +47,10 @@ def closed_residuals(fit, rows, ranks, sign, directions):
     doubtful = np.flatnonzero(rate >= 1.0)
     rate[doubtful] = _largest_pulls(fit, towards[doubtful])
     out = np.empty((len(directions), len(ranks), len(rows)))
-    order = np.argsort(own)
+    order = np.argsort(own) if len(rows) > _ROWS else np.arange(len(rows))
     for first in range(0, len(rows), _ROWS):
         part = order[first : first + _ROWS]
-        bound = np.sqrt(own[part[-1]] * lever) * _GUARD
+        bound = np.sqrt(np.max(own[part]) * lever) * _GUARD
         for a, rank in enumerate(ranks):
             out[:, a, part] = _block(fit, towards[part], bound, rank.take(part), sign, directions)
     return out, towards, own, rate
