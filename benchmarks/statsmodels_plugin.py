@@ -48,9 +48,9 @@ def cost_table(report, quick, repeats):
     }
     report.table(
         f"Exact intervals beside classical ones, alpha = {ALPHA:g}",
-        "Time in units of `get_prediction(new).summary_frame()` on the same rows: intervals of a result that "
-        "`stabconf.conformal` has made, and that call included. Peak memory as a share of an n times m matrix "
-        "of numbers.",
+        "Time in units of `get_prediction(new).summary_frame()` on the same rows: intervals of a result "
+        "that `stabconf.conformal` has made, and that call included. Peak memory as a share of an n times "
+        "m matrix of numbers.",
         ["model", "n", "p", "new rows", "intervals", "with conformal(res)", "memory"],
         [cost_row(label, fit, *size, repeats) for label, fit in fits.items() for size in sizes],
     )
