@@ -68,7 +68,7 @@ ALLOWED = {
     "statsmodels_plugin": (
         {"advice", "checks", "columns", "conformal", "design", "errors", "losses", "penalties", "response"}
         | {"results", "solvers", "summary", "user_frames"},
-        {"numpy", "pandas", "statsmodels"},
+        {"numpy", "pandas", "patsy", "statsmodels"},
     ),
     "cli": ({"errors", "model", "report"}, {"pandas", "statsmodels"}),
     "__main__": ({"cli"}, set()),

@@ -289,7 +289,7 @@ def test_formulaic_results_give_what_patsy_results_give(formulaic):
     frame, new = drawn(0)
     new.loc[5] = [np.nan, 1.0, "a", 1.0]
     other = stabconf.conformal(smf.ols(FORMULA, frame).fit())
-    assert type(other._design._spec).__module__.startswith("formulaic")
+    assert type(other._design._info).__module__.startswith("formulaic")
     formula_options.formula_engine = "patsy"
     made = stabconf.conformal(smf.ols(FORMULA, frame).fit())
     pd.testing.assert_frame_equal(made.conf_int_conformal(new), other.conf_int_conformal(new))
@@ -443,12 +443,38 @@ def test_after_remove_data_what_survives_serves_and_what_does_not_is_named():
     np.testing.assert_allclose(before.conf_int_conformal(arrays_of(new)[1].to_numpy()), ends)
 
 
-def test_a_frame_that_was_changed_is_noticed():
-    frame, _ = drawn(0)
+def test_frames_that_were_changed_and_dropped_columns_do_no_harm():
+    frame, new = drawn(0)
     res = smf.ols(FORMULA, frame).fit()
+    ends = stabconf.conformal(res).conf_int_conformal(new)
     frame["x1"] = 0.0
-    with pytest.raises(InputError, match="was changed"):
-        stabconf.conformal(res)
+    pd.testing.assert_frame_equal(stabconf.conformal(res).conf_int_conformal(new), ends)
+    frame.index = range(len(frame))
+    made = stabconf.conformal(res)
+    np.testing.assert_allclose(made.conf_int_conformal(new), ends)
+    with pytest.raises(InputError, match="category that training did not have"):
+        made.conf_int_conformal(new.assign(g="z"))
+    with pytest.raises(InputTypeError, match="cannot be pickled"):
+        made.save("nowhere.pickle")
+    frame, new = drawn(0)
+    fewer = sm.OLS.from_formula(FORMULA, frame, drop_cols=["x2"]).fit()
+    wanted = stabconf.conformal(smf.ols("y ~ x1 + C(g)", frame).fit()).conf_int_conformal(new)
+    np.testing.assert_allclose(stabconf.conformal(fewer).conf_int_conformal(new), wanted)
+
+
+def test_names_of_the_calling_scope_and_transformed_responses_are_known():
+    frame, new = drawn(0)
+    shift = 10.0
+
+    def root(values):
+        return np.sqrt(values + shift)
+
+    res = smf.ols("root(y) ~ np.exp(x1 / shift) + bs(x2, df=4)", frame).fit()
+    inside = new.assign(x2=[1.0, 4.0])
+    made = stabconf.conformal(res)
+    table = made.get_prediction(inside).summary_frame()
+    np.testing.assert_allclose(table["mean"], res.predict(inside))
+    assert made.conf_int_conformal(inside).columns.name == "root(y)"
 
 
 def test_coefficients_that_do_not_minimise_are_named():

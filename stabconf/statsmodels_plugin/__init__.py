@@ -52,6 +52,20 @@ def conformal(res, alpha=0.05, method="auto", *, penalty=None, l1_ratio=None):
         With ``conf_int_conformal``, ``get_prediction``, ``conformity``, ``conformal_set``, ``summary`` and
         all else that stabconf's own results have; ``params`` are statsmodels'.
 
+    Notes
+    -----
+    The augmented samples are fitted with the objective of the training rows; all that statsmodels estimates
+    besides coefficients is held fixed:
+
+    - WLS: weights are part of the row. Scores are residuals times the root of the weight, so rows (x, y,
+      weight) must be exchangeable; new rows have weight 1 unless ``wls_weights`` says otherwise.
+    - ``fit_regularized``: statsmodels' alpha times the number of training rows (times their mean weight).
+    - RLM: the scale, as estimated from the training rows.
+    - QuantReg may have several minimisers, with categories it often has. Of these the one of smallest
+      norm is taken, in every augmented sample: the limit of a ridge penalty that vanishes, on columns that
+      are centred and scaled as in training and a response as it is. The rule is symmetric in the rows, so
+      the guarantee stands; statsmodels' own coefficients may be another of the minimisers.
+
     Warns
     -----
     MismatchWarning
