@@ -332,6 +332,11 @@ def test_rows_of_array_models_come_in_any_shape():
     plain = made.conf_int_conformal(pd.DataFrame(exog.to_numpy(), index=exog.index))  # by position
     pd.testing.assert_frame_equal(plain, whole)
     assert len(made.conf_int_conformal()) == len(frame)
+    # A model of arrays has no names of its own: x1, x2, ... are statsmodels'.
+    bare = stabconf.conformal(from_arrays(frame)(sm.OLS).fit())
+    pd.testing.assert_frame_equal(bare.conf_int_conformal(exog), whole)
+    by_scale = bare.conf_int_conformal(exog, method="split", scale=lambda rows: rows.iloc[:, 4] + 1.0)
+    assert by_scale.shape == (2, 2)
     single = stabconf.conformal(sm.OLS(frame["y"].to_numpy(), np.ones(len(frame))).fit())
     assert len(single.conf_int_conformal(np.ones(3))) == 3
     with pytest.raises(InputError, match="add_constant"):
@@ -383,6 +388,8 @@ def test_weights_of_new_rows_are_numbers_or_a_column_and_1_by_default():
     assert tau.shape == (2, 41) and np.all(tau.to_numpy() > 0)
     stable = made.conf_int_conformal(new, method="stable", wls_weights="w")
     assert np.all(stable["lower"] <= by_column["lower"]) and np.all(stable["upper"] >= by_column["upper"])
+    one = made.conf_int_conformal(new, method="replace_one", z_hat=1.0, wls_weights="w")
+    assert np.all(one["lower"] <= by_column["lower"]) and np.all(one["upper"] >= by_column["upper"])
     for bad in (-1.0, [1.0], "v", [[1.0, 2.0]]):
         with pytest.raises(InputError, match="wls_weights"):
             made.conf_int_conformal(new, wls_weights=bad)

@@ -78,6 +78,7 @@ class ModelDesign(Design):
         self.index = pd.RangeIndex(len(y)) if labels is None else pd.Index(labels)
         self.dropped = pd.Index(getattr(model.data, "missing_row_idx", None) or [])
         self.kept = np.arange(len(y))
+        self._named = labels is not None  # names of arrays are statsmodels' inventions
         place = model.data.const_idx
         self.intercept = place if place is not None and np.all(X[:, place] == 1.0) else None
         terms = [name for j, name in enumerate(self.names) if j != self.intercept]
@@ -120,11 +121,13 @@ class ModelDesign(Design):
         )
 
     def _array_rows(self, new):
-        """Rows (m, p) and index, columns by name where new rows have these names, else by position."""
+        """Rows (m, p) and index; columns by name where the model has names and exog some of them, else by
+        position."""
         count = len(self.names)
-        if isinstance(new, pd.DataFrame) and set(self.names) <= set(new.columns):
+        known = set(self.names) & set(new.columns) if isinstance(new, pd.DataFrame) and self._named else ()
+        if len(known) == count:
             new = new[self.names]
-        elif isinstance(new, pd.DataFrame) and set(self.names) & set(new.columns):
+        elif known:
             lacking = [name for name in self.names if name not in new.columns]
             raise InputError(
                 f"exog lacks {listed(lacking, 'column')} of the model: add it (a constant with "
