@@ -100,10 +100,11 @@ def as_scale(scale, design, exog, complete):
     return FixedScale(trained, new), complete
 
 
-def warn_about(made, loss, penalty, zones):
+def warn_about(made, loss, penalty, zones, depth=0):
     """Warn, once and of the gravest thing alone, about a call's intervals.
 
-    ``loss`` and ``penalty`` are None for an estimator that stabconf knows nothing of.
+    ``loss`` and ``penalty`` are None for an estimator that stabconf knows nothing of. ``depth`` counts the
+    calls between the user's and that of `BaseResults.conf_int_conformal`.
     """
     n = made[0].n
     short = [intervals.alpha for intervals in made if intervals.k > n]
@@ -116,6 +117,7 @@ def warn_about(made, loss, penalty, zones):
             f"{n} {what} are too few for alpha={min(short):g}, so the intervals are infinite: use at least "
             f"{needed} {what}, or alpha of at least {1.0 / (n + 1):.3g}",
             SampleSizeWarning,
+            depth,
         )
     if short or loss is None:
         return
@@ -126,14 +128,18 @@ def warn_about(made, loss, penalty, zones):
             "response to be free of the new one, so one end is infinite: use more rows, or a level "
             "nearer to the median",
             SampleSizeWarning,
+            depth,
         )
     elif open_rows:
         _warn(
-            f"{open_rows} intervals are infinite, for {_why_open(made[0], loss, where)}", StabilityWarning
+            f"{open_rows} intervals are infinite, for {_why_open(made[0], loss, where)}",
+            StabilityWarning,
+            depth,
         )
     elif share > 0.5:
         fix = "use method='exact', raise penalty or add rows"
-        _warn(f"stability makes up {share:.0%} of the mean width with {where}: {fix}", StabilityWarning)
+        text = f"stability makes up {share:.0%} of the mean width with {where}: {fix}"
+        _warn(text, StabilityWarning, depth)
 
 
 def _why_open(intervals, loss, where):
@@ -153,5 +159,5 @@ def _why_open(intervals, loss, where):
     return f"with {where} a far response can pull the fit along: {fix}"
 
 
-def _warn(message, category):
-    warnings.warn(message, category, stacklevel=5)  # points at the user's call
+def _warn(message, category, depth):
+    warnings.warn(message, category, stacklevel=5 + depth)  # points at the user's call

@@ -361,6 +361,9 @@ def test_defaults_are_those_that_conformal_was_given():
     assert levels.shape == (2, 4)
     with pytest.raises(InputError, match="alpha"):
         stabconf.conformal(smf.ols(FORMULA, frame).fit(), alpha=2.0)
+    with pytest.warns(stabconf.SampleSizeWarning) as caught:
+        assert np.all(np.isinf(made.conf_int_conformal(new, alpha=0.001, method="exact")))
+    assert caught[0].filename == __file__  # points at this line
 
 
 def test_weights_of_new_rows_are_numbers_or_a_column_and_1_by_default():

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from ..advice import warn_about
 from ..columns import column_scales
 from ..conformal import ZoneFits
 from ..errors import AssumptionError, InputError
@@ -238,6 +239,9 @@ class StatsmodelsResults(Results):
             options = {**options, "z_hat": (options["z_hat"].T * root).T}
         made = super()._intervals(rows, alphas, method, side, options)
         return made if np.ndim(root) == 0 else [_divided(intervals, root) for intervals in made]
+
+    def _warn_about(self, made):
+        warn_about(made, self.model.loss, self.model.penalty, self._fits.zones, depth=1)
 
     def _p_values(self, row, candidates, side, bound):
         rows, root = self._parted(row[None])
