@@ -116,7 +116,7 @@ def _unsupported(res):
         why = "correlated errors make rows that are not exchangeable"
     text = f"{model.__name__} has no exact conformal sets"
     if why is not None:
-        return AssumptionError(f"{text}: {why}, so that no conformal interval would cover; {_SUPPORTED}")
+        return AssumptionError(f"{text}: {why}, so that no conformal guarantee holds; {_SUPPORTED}")
     return AssumptionError(
         f"{text}; {_SUPPORTED}. Where rows are exchangeable, split conformal intervals are valid for any "
         "model: stabconf.fit(formula, data, estimator=...) with an object that has fit(X, y) and predict(X)"
