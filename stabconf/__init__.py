@@ -9,6 +9,7 @@ from .errors import (
     FormulaError,
     InputError,
     InputTypeError,
+    MismatchWarning,
     SampleSizeWarning,
     StabconfError,
     StabconfWarning,
@@ -23,6 +24,7 @@ from .quantiles import fit_quantiles
 from .residual_scores import UserScore
 from .results import Results
 from .results_base import load
+from .statsmodels_plugin import StatsmodelsResults, conformal, register, unregister
 
 __all__ = [
     "__version__",
@@ -30,9 +32,13 @@ __all__ = [
     "fit_quantiles",
     "compare",
     "load",
+    "conformal",
+    "register",
+    "unregister",
     "Results",
     "EstimatorResults",
     "QuantileResults",
+    "StatsmodelsResults",
     "Squared",
     "LAD",
     "Quantile",
@@ -55,4 +61,5 @@ __all__ = [
     "StabilityWarning",
     "SampleSizeWarning",
     "DataWarning",
+    "MismatchWarning",
 ]

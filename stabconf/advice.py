@@ -106,17 +106,18 @@ def as_scale(scale, design, exog, complete):
     return FixedScale(trained, new), complete
 
 
-def warn_about(made, loss, penalty, zones, ranking=None):
+def warn_about(made, loss, penalty, zones, ranking=None, depth=0):
     """Warn, once and of the gravest thing alone, about a call's intervals.
 
-    ``loss`` and ``penalty`` are None for an estimator that stabconf knows nothing of.
+    ``loss`` and ``penalty`` are None for an estimator that stabconf knows nothing of. ``depth`` counts the
+    calls between the user's and that of `BaseResults.conf_int_conformal`.
     """
     n = int(np.max(made[0].n, initial=0))
     short = [intervals for intervals in made if np.any(intervals.too_few)]
     open_rows = max(intervals.open_rows for intervals in made)
     share = max(intervals.stability_share for intervals in made)
     if short:
-        _warn(_too_few(min(short, key=lambda each: each.alpha), ranking), SampleSizeWarning)
+        _warn(_too_few(min(short, key=lambda each: each.alpha), ranking), SampleSizeWarning, depth)
     if short or loss is None:
         return
     where = f"loss {loss.describe()}, penalty {penalty.describe()} and n = {n}"
@@ -126,14 +127,18 @@ def warn_about(made, loss, penalty, zones, ranking=None):
             "response to be free of the new one, so one end is infinite: use more rows, or a level "
             "nearer to the median",
             SampleSizeWarning,
+            depth,
         )
     elif open_rows:
         _warn(
-            f"{open_rows} intervals are infinite, for {_why_open(made[0], loss, where)}", StabilityWarning
+            f"{open_rows} intervals are infinite, for {_why_open(made[0], loss, where)}",
+            StabilityWarning,
+            depth,
         )
     elif share > 0.5:
         fix = "use method='exact', raise penalty or add rows"
-        _warn(f"stability makes up {share:.0%} of the mean width with {where}: {fix}", StabilityWarning)
+        text = f"stability makes up {share:.0%} of the mean width with {where}: {fix}"
+        _warn(text, StabilityWarning, depth)
 
 
 def _too_few(intervals, ranking):
@@ -180,5 +185,5 @@ def _why_open(intervals, loss, where):
     return f"with {where} a far response can pull the fit along: {fix}"
 
 
-def _warn(message, category):
-    warnings.warn(message, category, stacklevel=5)  # points at the user's call
+def _warn(message, category, depth):
+    warnings.warn(message, category, stacklevel=5 + depth)  # points at the user's call

@@ -16,6 +16,7 @@ __all__ = [
     "StabilityWarning",
     "SampleSizeWarning",
     "DataWarning",
+    "MismatchWarning",
 ]
 
 
@@ -57,3 +58,7 @@ class SampleSizeWarning(StabconfWarning):
 
 class DataWarning(StabconfWarning):
     """The data are legal but unusual: a constant column, a constant response, ..."""
+
+
+class MismatchWarning(StabconfWarning):
+    """The coefficients of a statsmodels result are not those that minimise its objective."""

@@ -162,7 +162,7 @@ class Results(BaseResults):
         for which, peers in parts:
             for i, at in enumerate(places[which]):
                 own = None if peers is None else peers.take(i)
-                out[at] = conformity(self._fits, rows[at], candidates, side, bound, own)
+                out[at] = self._p_values(rows[at], candidates, side, bound, own)
         return conformity_frame(out, index, candidates)
 
     def tau(self, exog=None, bound=None, z=None):
@@ -196,7 +196,7 @@ class Results(BaseResults):
         bound = bound or default_bound(self.model.loss)
         out = np.full((len(rows), self.nobs + 1), np.nan)
         for i in np.flatnonzero(~np.isnan(rows).any(axis=1)):
-            out[i] = row_tau(self._fits, rows[i : i + 1], bound, z)
+            out[i] = self._row_tau(rows[i : i + 1], bound, z)
         columns = pd.Index([*self._design.index, "new"], dtype=object)
         return pd.DataFrame(out, index=index, columns=columns)
 
@@ -270,7 +270,7 @@ class Results(BaseResults):
         alpha = check_one_alpha(alpha)
         rows = self._X[np.linspace(0, self.nobs - 1, min(self.nobs, _SUMMARY_ROWS)).astype(int)]
         made = [self._attempt(rows, alpha, method) for method in ("exact", "stable")]
-        return summarise(self, self._design, self._solution, *made)
+        return self._summarised(*made)
 
     # Helpers -------------------------------------------------------------------------------------
 
@@ -291,7 +291,7 @@ class Results(BaseResults):
             model.solver,
             model.tol,
             model.max_iter,
-            model.location_level,
+            level=model.location_level,
         )
 
     def _predictions(self, rows):
@@ -304,6 +304,15 @@ class Results(BaseResults):
 
     def _intervals(self, rows, alphas, method, side, options, parts=None):
         return make_intervals(self._fits, rows, alphas, method, side, options, parts)
+
+    def _summarised(self, exact, stable):
+        return summarise(self, self._design, self._solution, exact, stable)
+
+    def _p_values(self, row, candidates, side, bound, peers):
+        return conformity(self._fits, row, candidates, side, bound, peers)
+
+    def _row_tau(self, row, bound, z):
+        return row_tau(self._fits, row, bound, z)
 
     def _warn_about(self, made, ranking):
         warn_about(made, self.model.loss, self.model.penalty, self._fits.zones, ranking)

@@ -27,6 +27,8 @@ class BaseResults:
     map.
     """
 
+    default_alpha = 0.05  # of `get_prediction`
+
     def __init__(self, model, design, columns):
         self.model, self._design, self._columns = model, design, columns
 

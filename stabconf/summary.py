@@ -10,7 +10,7 @@ from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
-__all__ = ["summarise", "summarise_estimator", "summarise_quantiles"]
+__all__ = ["summarise", "summarise_estimator", "summarise_model", "summarise_quantiles"]
 
 _WIDTH = 78
 
@@ -41,9 +41,8 @@ def summarise(results, design, solution, exact, stable):
         [_number(coefficient), _number(standard)]
         for coefficient, standard in zip(results.params, results.params_standardized, strict=True)
     ]
-    names = [textwrap.shorten(str(name), 40, placeholder="...") for name in design.names]
     head = ["coef", "standardized"]
-    summary.tables.append(SimpleTable(cells, head, names, title=None, txt_fmt=fmt_params))
+    summary.tables.append(SimpleTable(cells, head, _short(design.names), title=None, txt_fmt=fmt_params))
     if not refused:
         summary.tables.append(_interval_table(results.model, exact, stable))
     notes = [f"No intervals: {exact}."] if refused else _interval_notes(exact)
@@ -150,6 +149,42 @@ def _band_table(made, pair):
     count = len(made.width)
     where = "the training points" if count == made.n else f"{count} of the training points"
     return _pairs(f"Conformal intervals at {where}", left, right)
+
+
+def summarise_model(results, design, exact, stable):
+    """The `Summary` of a statsmodels model and of its intervals at the training design points.
+
+    Parameters
+    ----------
+    results : StatsmodelsResults
+    design : Design
+    exact, stable : Intervals or str
+        As in `summarise`.
+    """
+    refused, recipe = isinstance(exact, str), results.recipe
+    summary = _Summary()
+    left = [("Dep. Variable:", design.response), ("Model:", recipe.label)]
+    left += [("Penalty:", recipe.penalty.describe())]
+    right = [("No. Observations:", str(results.nobs)), ("Rows dropped:", str(len(design.dropped)))]
+    right += [("Off the minimiser:", _number(results.mismatch))]
+    summary.tables.append(_pairs("Regression by statsmodels", left, right))
+    cells = [[_number(coefficient)] for coefficient in results.params]
+    summary.tables.append(
+        SimpleTable(cells, ["coef"], _short(design.names), title=None, txt_fmt=fmt_params)
+    )
+    if not refused:
+        summary.tables.append(_interval_table(results.model, exact, stable))
+    notes = [f"No intervals: {exact}."] if refused else _interval_notes(exact)
+    notes += ["Coefficients are those of statsmodels.", *recipe.notes]
+    if design.transformed:
+        notes.append(f"Predictions and intervals are of the transformed response {design.response}.")
+    summary.add_extra_txt(_numbered(notes))
+    return summary
+
+
+def _short(names):
+    """Names of columns, cut to what fits a table."""
+    return [textwrap.shorten(str(name), 40, placeholder="...") for name in names]
 
 
 def _model_table(results, design, solution):

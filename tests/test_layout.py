@@ -75,6 +75,11 @@ ALLOWED = {
         {"advice", "checks", "conformal", "design", "errors", "files", "model", "results", "scores"},
         {"matplotlib", "numpy", "pandas"},
     ),
+    "statsmodels_plugin": (
+        {"advice", "checks", "columns", "conformal", "design", "errors", "losses", "penalties", "response"}
+        | {"results", "solvers", "summary", "user_frames"},
+        {"numpy", "pandas", "patsy", "statsmodels"},
+    ),
     "cli": ({"errors", "model", "report"}, {"pandas", "statsmodels"}),
     "__main__": ({"cli"}, set()),
 }

@@ -11,7 +11,7 @@ from scipy import stats
 
 import stabconf
 from stabconf import AssumptionError
-from stabconf.conformal import FixedScale, LearnedScale
+from stabconf.conformal import FixedScale, LearnedScale, exact
 from stabconf.conformal.scaled import exact_scaled, stable_learned
 from stabconf.losses import LAD, Huber, LogCosh, PseudoHuber, Quantile
 from stabconf.scores import Peers
@@ -107,7 +107,7 @@ def test_learned_scales_within_groups_and_with_weights():
 def test_a_constant_fixed_scale_changes_nothing():
     drawn = draw("heavy", 8, n=60, penalty=0.02, l1_ratio=0.0)
     fits = zone_fits(drawn, LAD())
-    plain = stabconf.conformal.exact(fits, drawn.new, [0.1])[0]
+    plain = exact(fits, drawn.new, [0.1])[0]
     (made,) = exact_scaled(fits, drawn.new, [0.1], FixedScale(np.full(60, 3.0), np.full(1, 3.0)))
     assert [made.lower[0], made.upper[0]] == pytest.approx([plain.lower[0], plain.upper[0]], abs=1e-8)
 

@@ -15,6 +15,7 @@ from ..stability import BaseFit
 __all__ = ["ZoneFits"]
 
 _WHOLE_LINE = Zone(-math.inf, math.inf, 0.0, 1.0, (0.0, 0.0), (1.0, 1.0))
+_VANISHING = 1e-9  # ridge weight a row that stands for one tending to 0: for it only ties have a say
 
 
 class ZoneFits:
@@ -36,22 +37,45 @@ class ZoneFits:
         Coefficients of the training fit.
     solver, tol, max_iter
         As in `stabconf.solvers.minimise`.
+    scale : float
+        Of the response where it is not standardised; a constant that is no statistic of the responses.
+    ties : bool
+        Where there is no ridge part, take of several minimisers the one of smallest norm, the limit of a
+        vanishing ridge part: a symmetric rule. An objective of straight pieces reaches that limit already
+        at a small weight.
     level : float, optional
         Level of the location; that of the loss by default.
     """
 
     def __init__(
-        self, X, y, loss, ridge, lasso, intercept, standardize, start, solver, tol, max_iter, level=None
+        self,
+        X,
+        y,
+        loss,
+        ridge,
+        lasso,
+        intercept,
+        standardize,
+        start,
+        solver,
+        tol,
+        max_iter,
+        scale=1.0,
+        ties=False,
+        level=None,
     ):
         self.X, self.y, self.intercept = X, y, intercept
         self._level = loss.level if level is None else level
         self.loss, factor = loss.simplest()
         self.ridge, self.lasso = ridge / factor, lasso / factor
-        self.standardize = standardize
-        self.zones = zones(y, self.level) if standardize else [_WHOLE_LINE]
+        self.vanishing = ties and self.loss.piecewise_linear and not np.all(self.ridge > 0)
+        self.ridge_of_fits = self.ridge + _VANISHING * len(y) if self.vanishing else self.ridge
+        self.standardize, self._scale = standardize, scale
+        whole = replace(_WHOLE_LINE, scale=scale, scales=(scale, scale))
+        self.zones = zones(y, self.level) if standardize else [whole]
         self._start = start
         self.tol, self._options = tol, {"solver": solver, "tol": tol, "max_iter": max_iter}
-        self._fits, self._clipped = {}, {}
+        self._fits, self._clipped, self._solved = {}, {}, {}
 
     @property
     def n(self):
@@ -76,7 +100,9 @@ class ZoneFits:
         """The `BaseFit` of zone ``j``."""
         if j not in self._fits:
             zone = self.zones[j]
-            problem, solution = self._solve(zone.centre, zone.scale, **self._options)
+            problem = self.problem(zone.centre, zone.scale)
+            solution = minimise(problem, self._start, **self._options)
+            problem = replace(problem, ridge=self.ridge)  # what vanishes bounds nothing
             self._fits[j] = BaseFit(zone, problem, solution, self.intercept)
         return self._fits[j]
 
@@ -84,16 +110,20 @@ class ZoneFits:
         """The `ClippedFit` at a location and scale: by the default solver, for paths start at a minimiser
         and not near one."""
         if (centre, scale) not in self._clipped:
-            self._clipped[centre, scale] = ClippedFit.of(*self._solve(centre, scale))
+            fit = ClippedFit.of(*self.solved(centre, scale))
+            self._clipped[centre, scale] = replace(fit, penalised=False) if self.vanishing else fit
         return self._clipped[centre, scale]
 
     def problem(self, centre, scale, tilt=None):
         """The training rows standardised by a location and scale."""
-        return Problem(self.X, (self.y - centre) / scale, self.loss, self.ridge, self.lasso, tilt)
+        return Problem(self.X, (self.y - centre) / scale, self.loss, self.ridge_of_fits, self.lasso, tilt)
 
-    def _solve(self, centre, scale, **options):
-        problem = self.problem(centre, scale)
-        return problem, minimise(problem, self._start, **options)
+    def solved(self, centre, scale):
+        """`problem` and its `Solution` by the default solver."""
+        if (centre, scale) not in self._solved:
+            problem = self.problem(centre, scale)
+            self._solved[centre, scale] = problem, minimise(problem, self._start)
+        return self._solved[centre, scale]
 
     @property
     def level(self):
@@ -102,8 +132,8 @@ class ZoneFits:
 
     def standardised(self, X, y):
         """The `Problem` of another sample of responses, with its location and scale."""
-        centre, scale = location_scale(y, self.level) if self.standardize else (0.0, 1.0)
-        return Problem(X, (y - centre) / scale, self.loss, self.ridge, self.lasso), centre, scale
+        centre, scale = location_scale(y, self.level) if self.standardize else (0.0, self._scale)
+        return Problem(X, (y - centre) / scale, self.loss, self.ridge_of_fits, self.lasso), centre, scale
 
     def predictor(self, which):
         """A fit to some of the training rows alone, as a function from design rows to predictions.
@@ -113,7 +143,7 @@ class ZoneFits:
         columns, _ = column_scales(self.X[which], self.intercept, self.standardize)
         problem, centre, scale = self.standardised(columns.apply(self.X[which]), self.y[which])
         share = len(problem.v) / self.n
-        problem = replace(problem, ridge=share * self.ridge, lasso=share * self.lasso)
+        problem = replace(problem, ridge=share * self.ridge_of_fits, lasso=share * self.lasso)
         theta = minimise(problem, self._start, **self._options).x
         return lambda rows: centre + scale * (columns.apply(rows) @ theta)
 

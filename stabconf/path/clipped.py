@@ -101,6 +101,20 @@ class ClippedFit:
             return None
         return np.linalg.inv(scaled) / scale[:, None] / scale
 
+    @cached_property
+    def leverages(self):
+        """``x_i' H^-1 x_i`` of the data rows (n,), where H is not singular."""
+        data = self.X[: self.count]
+        return np.maximum(np.einsum("ij,ij->i", data @ self.hessian_inverse, data), 0.0)
+
+    @cached_property
+    def rounding_size(self):
+        """Size of the pulls of soft rows, which rounding errors are relative to where no ridge part and no
+        force but only a response moves the fit: all other terms then cancel at the end of a path."""
+        if self.penalised or not self.soft[0]:
+            return 0.0
+        return float(np.max(np.abs(self.u[: self.count]) @ np.abs(self.X[: self.count])))
+
     @property
     def is_unique(self):
         """Whether the minimiser surely is the only one."""

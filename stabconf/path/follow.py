@@ -150,7 +150,7 @@ def stationarity(fit, watched, found, force, growth=0.0):
         change = change + growth * _unwatched_pull(fit, watched)
     e = fit.e + fit.ridge * delta + delta @ unwatched - change - force
     terms = np.abs(fit.ridge * delta) + np.abs(delta @ unwatched) + np.abs(change) + np.abs(force)
-    size = np.max(terms, axis=1) + np.max(np.abs(fit.ridge * fit.theta), initial=0.0)
+    size = np.max(terms, axis=1) + np.max(np.abs(fit.ridge * fit.theta), initial=0.0) + fit.rounding_size
     with np.errstate(invalid="ignore"):
         relative = np.max(np.abs(e), axis=1) / np.maximum(size, 1e-300)
     return e, np.where(np.isnan(relative), np.inf, relative)

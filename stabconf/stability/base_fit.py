@@ -132,9 +132,9 @@ class BaseFit:
         kappa = max(2.0 * needed, self.finest_region)
         for _ in range(4):
             metric = self.metric(2.0 ** math.ceil(math.log2(kappa)))
-            size = metric.start + min(
-                float(off @ metric.rows), self._spread(metric) * float(np.linalg.norm(off))
-            )
+            with np.errstate(invalid="ignore"):  # a region without curvature bounds nothing
+                by_rows = float(off @ metric.rows)
+            size = metric.start + min(by_rows, self._spread(metric) * float(np.linalg.norm(off)))
             if pull:
                 size += pull * float(metric.root.norms(row[None])[0])
             if not math.isfinite(size):

@@ -88,7 +88,7 @@ def make_pieces(fits, side, tol):
 
 def require_unique(fits):
     """Raise `AssumptionError` where the fit may not be unique, so that its set is not defined."""
-    if np.all(fits.ridge > 0):
+    if np.all(fits.ridge_of_fits > 0):
         return
     zone = fits.zones[fits.reference]
     if fits.loss.softness is None:
@@ -105,7 +105,12 @@ def require_unique(fits):
 def _chunk(fits, side, tol, work):
     """Sets of some rows, ``(lower, upper, pieces)`` a rank, and the number of tilted fits."""
     solver = make_pieces(fits, side, tol)
-    return _sets(solver, work.rows, work.ranks, side), solver.tilted
+    rows, ranks = work.rows, work.ranks
+    closed = solver.closed(rows, ranks, _DIRECTIONS[side])
+    found = (
+        _sets(solver, rows, ranks, side) if closed is None else _closed(solver, rows, ranks, side, *closed)
+    )
+    return found, solver.tilted
 
 
 def _intervals(m, alpha, peers, side, chunks, more):
@@ -117,6 +122,23 @@ def _intervals(m, alpha, peers, side, chunks, more):
         pieces |= {first + i: tuple(found) for i, found in apart.items() if len(found) > 1}
         first = last
     return ranked_intervals(lower, upper, peers, alpha, side, "exact", pieces=pieces, **more)
+
+
+def _closed(solver, rows, ranks, side, ends, simple):
+    """`_sets` from ends that are known but for rows that are not ``simple``, which are taken apart."""
+    rest = np.flatnonzero(~simple)
+    left = [rank.take(rest) for rank in ranks]
+    apart = _sets(solver, rows[rest], left, side) if len(rest) else [()] * len(ranks)
+    out, known = [], dict(zip(_DIRECTIONS[side], ends, strict=True))
+    for a, found in enumerate(apart):
+        lower = known[-1][a].copy() if -1 in known else np.full(len(rows), -np.inf)
+        upper = known[1][a].copy() if 1 in known else np.full(len(rows), np.inf)
+        pieces = {}
+        if len(rest):
+            lower[rest], upper[rest], some = found
+            pieces = {int(rest[i]): each for i, each in some.items()}
+        out.append((lower, upper, pieces))
+    return out
 
 
 def _sets(solver, rows, ranks, side):

@@ -23,13 +23,13 @@ from ...path import (
 )
 from ...scores import kth_of_lines
 from ...solvers import minimise
+from .closed import closed_residuals
 from .contraction import contractions
 from .pieces import Pieces, ZoneEnds
 from .scan import scan
 
 __all__ = ["ClippedPieces"]
 
-_ENTRIES = 2_000_000
 _FITS = 20
 _TOL = 1e-8  # of the scale, where a path is replaced by a scan
 _ROUNDING = 1e-12  # of the scale, where fixed points are found
@@ -151,28 +151,35 @@ class ClippedPieces(Pieces):
         return fit.largest_penalty_norm + fit.penalty_norms(rows)
 
     def _closed(self, fit, rows, ranks, direction, j):
-        """Squared loss and ridge: residuals are linear in the new one, r_i - r b_i."""
-        towards = rows @ fit.hessian_inverse
-        r, X = fit.r[: fit.count], fit.X[: fit.count]
-        out = _Decided.none(fit, rows, ranks)
-        size = max(1, _ENTRIES // fit.count)
-        for first in range(0, len(rows), size):
-            part = slice(first, first + size)
-            pull = towards[part] @ X.T
-            rate = np.max(np.abs(pull), axis=1)
-            out.simple[:, part] = rate < 1
-            own = np.einsum("ij,ij->i", towards[part], rows[part])  # the prediction moves with the tilt
-            out.gain[:, part] = (1.0 + own) / np.maximum(1.0 - rate, 1e-6)
-            turn = direction * (np.where(r >= 0, 1.0, -1.0) if not self.sign else self.sign)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                largest = self.score(r) / (1.0 + turn * pull)
-            for a, rank in enumerate(ranks):
-                out.r[a, part] = rank.take(part).kth(largest)
+        """Squared loss and ridge: residuals are linear in the new one."""
+        (r,), towards, own, rate = closed_residuals(fit, rows, ranks, self.sign, [direction])
         self.tilted += len(rows)
-        out.tilt[:] = -direction * out.r
+        shape = r.shape
+        gain = (1.0 + own) / np.maximum(1.0 - rate, 1e-6)
         with np.errstate(invalid="ignore"):
-            out.theta[:] = fit.theta - out.tilt[..., None] * towards
-        return out
+            theta = fit.theta + (direction * r)[..., None] * towards
+        simple = np.broadcast_to(rate < 1.0, shape).copy()
+        return _Decided(r, theta, simple, -direction * r, np.broadcast_to(gain, shape).copy())
+
+    def closed(self, rows, ranks, directions):
+        """Ends of the sets where there is one zone and they have a closed form; None where not.
+
+        Returns
+        -------
+        ends : (len(directions), len(ranks), m) array
+        simple : (m,) array of bool
+            False where the set may not be an interval, and its ends are not known.
+        """
+        zones = self.fits.zones
+        if not self.linear or len(zones) > 1 or zones[0].keep:
+            return None
+        fit = self._fit(zones[0])
+        if fit.hessian_inverse is None:
+            return None
+        r, _, own, rate = closed_residuals(fit, rows, ranks, self.sign, directions)
+        self.tilted += len(rows) * len(directions)
+        away = np.array(directions)[:, None, None] * r * (1.0 + own)
+        return zones[0].centre + zones[0].scale * (rows @ fit.theta + away), rate < 1.0
 
     def pieces(self, j, rows, rank):
         zone = self.fits.zones[j]

@@ -102,6 +102,10 @@ class Pieces:
         """`ZoneEnds` of zone ``j``."""
         raise NotImplementedError
 
+    def closed(self, rows, ranks, directions):
+        """Ends of all sets at once, where a closed form has them; see `ClippedPieces`."""
+        return None
+
     def pieces(self, j, rows, rank):
         """All intervals of each row's set in zone or gap ``j`` (a list of pairs a row)."""
         raise NotImplementedError

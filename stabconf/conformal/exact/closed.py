@@ -1,0 +1,78 @@
+"""Closed-form ends for squared loss without an L1 part (theory, section 5).
+
+The augmented residuals are linear in the new one, ``r_i - r b_i`` with ``b_i = x_N' H^-1 x_i``: a new
+residual of size r is in the set if r is at most the order statistic of ``|r_i| / (1 +- b_i)``. By Cauchy's
+inequality ``|b_i| <= sqrt(h_N h_i)``, so only the training rows near the k-th residual can decide a new
+row: new rows of like leverage h_N share one short window, and no array grows with n times m.
+"""
+
+import numpy as np
+
+__all__ = ["closed_residuals"]
+
+_ROWS = 1024  # new rows that share a window, at most
+_ENTRIES = 2_000_000  # of a matrix of all training rows and some new ones
+_GUARD = 1.0 + 1e-9  # rounding errors of the leverages
+
+
+def closed_residuals(fit, rows, ranks, sign, directions):
+    """New residuals at the ends of the sets.
+
+    Parameters
+    ----------
+    fit : ClippedFit
+        Of squared loss, without L1 part.
+    rows : (m, p) array
+    ranks : list of Rank
+    sign : {0, 1, -1}
+        0 ranks sizes of residuals, 1 residuals, -1 their negatives.
+    directions : sequence of {1, -1}
+        1 for upper ends, -1 for lower ones.
+
+    Returns
+    -------
+    r : (len(directions), len(ranks), m) array
+        Valid where ``rate < 1``: the set is then an interval.
+    towards : (m, p) array
+        ``H^-1 x_N``, along which the fit moves.
+    own : (m,) array
+        Leverages of the new rows: the prediction moves by ``own`` times the new residual.
+    rate : (m,) array
+        Bounds on ``|b_i|`` over the training rows, sharp where they are not below 1.
+    """
+    lever = fit.leverages
+    towards = rows @ fit.hessian_inverse
+    own = np.maximum(np.einsum("ij,ij->i", towards, rows), 0.0)
+    rate = np.sqrt(own * np.max(lever, initial=0.0)) * _GUARD
+    doubtful = np.flatnonzero(rate >= 1.0)
+    rate[doubtful] = _largest_pulls(fit, towards[doubtful])
+    out = np.empty((len(directions), len(ranks), len(rows)))
+    order = np.argsort(own) if len(rows) > _ROWS else np.arange(len(rows))
+    for first in range(0, len(rows), _ROWS):
+        part = order[first : first + _ROWS]
+        bound = np.sqrt(np.max(own[part]) * lever) * _GUARD
+        for a, rank in enumerate(ranks):
+            out[:, a, part] = _block(fit, towards[part], bound, rank.take(part), sign, directions)
+    return out, towards, own, rate
+
+
+def _block(fit, towards, bound, rank, sign, directions):
+    """`closed_residuals` of new rows whose ``|b_i|`` are at most ``bound`` (n,), for one rank."""
+    r = fit.r[: fit.count]
+    score = sign * r if sign else np.abs(r)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ends = score / (1.0 + bound), np.where(bound < 1.0, score / (1.0 - bound), np.sign(score) * np.inf)
+        window, rank = rank.window(np.fmin(*ends), np.fmax(*ends))
+        pull = towards @ fit.X[window].T
+        score, turn = score[window], sign or np.where(r[window] >= 0, 1.0, -1.0)
+        return [rank.kth(score / (1.0 + way * turn * pull)) for way in directions]
+
+
+def _largest_pulls(fit, towards):
+    """Largest ``|b_i|`` over the training rows (m,), a few new rows at a time."""
+    X = fit.X[: fit.count]
+    size, out = max(1, _ENTRIES // fit.count), np.empty(len(towards))
+    for first in range(0, len(towards), size):
+        pull = towards[first : first + size] @ X.T
+        out[first : first + size] = np.max(np.abs(pull), axis=1, initial=0.0)
+    return out

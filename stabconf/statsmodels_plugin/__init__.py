@@ -1,0 +1,206 @@
+"""Conformal intervals for models that statsmodels has fitted.
+
+`conformal` reads the objective off a fitted result and gives exact sets of that very model; `register` adds
+``conf_int_conformal`` to statsmodels' own result classes. A result is never changed.
+"""
+
+import warnings
+
+import numpy as np
+from statsmodels.base.elastic_net import RegularizedResults
+from statsmodels.regression.linear_model import RegressionResults
+from statsmodels.robust.robust_linear_model import RLMResults
+
+from ..advice import check_alpha
+from ..errors import AssumptionError, InputError, MismatchWarning
+from ..results import ModelSpec
+from .adapters import recipe_maker, unwrapped
+from .design import design_of
+from .results import StatsmodelsResults, make_fits, standard_columns, standard_params
+
+__all__ = ["StatsmodelsResults", "conformal", "register", "unregister"]
+
+_METHOD = "conf_int_conformal"
+_CLASSES = (RegressionResults, RegularizedResults, RLMResults)
+_AGREE = 1e-6  # of the response's scale
+_TIED = 1e-6  # of the objective, where minimisers may be many
+
+
+def conformal(res, alpha=0.05, method="auto", *, penalty=None, l1_ratio=None):
+    """Conformal prediction intervals for a fitted statsmodels model.
+
+    Exact full conformal sets of the model itself, for `OLS`, `WLS`, their ``fit_regularized`` (elastic
+    net), `QuantReg`, `RLM` with a convex norm (its scale held fixed) and `GLM` with the Gaussian family and
+    the identity link; from formulas (patsy or formulaic) and from arrays.
+
+    Parameters
+    ----------
+    res : statsmodels result
+        As ``fit`` or ``fit_regularized`` return it.
+    alpha : float or sequence of float
+        Miscoverage that the result's methods default to.
+    method : str
+        Method that they default to; see `Results.conf_int_conformal`.
+    penalty, l1_ratio : float or array, and float; optional
+        The ``alpha`` and ``L1_wt`` that ``fit_regularized`` was given. statsmodels does not keep them; one
+        number for all coefficients (or for all but the intercept) is read off the coefficients, one a
+        coefficient must be given here.
+
+    Returns
+    -------
+    StatsmodelsResults
+        With ``conf_int_conformal``, ``get_prediction``, ``conformity``, ``conformal_set``, ``summary`` and
+        all else that stabconf's own results have; ``params`` are statsmodels'.
+
+    Notes
+    -----
+    The augmented samples are fitted with the objective of the training rows; all that statsmodels estimates
+    besides coefficients is held fixed:
+
+    - WLS: weights are part of the row. Scores are residuals times the root of the weight, so rows (x, y,
+      weight) must be exchangeable; new rows have weight 1 unless ``wls_weights`` says otherwise.
+    - ``fit_regularized``: statsmodels' alpha times the number of training rows (times their mean weight).
+    - RLM: the scale, as estimated from the training rows.
+    - QuantReg may have several minimisers, with categories it often has. Of these the one of smallest
+      norm is taken, in every augmented sample: the limit of a ridge penalty that vanishes, on columns that
+      are centred and scaled as in training and a response as it is. The rule is symmetric in the rows, so
+      the guarantee stands; statsmodels' own coefficients may be another of the minimisers.
+
+    Warns
+    -----
+    MismatchWarning
+        Where statsmodels' coefficients are more than 1e-6 (in units of the response's scale) away from the
+        minimiser of the model's objective, as where its iterations stopped early; for `QuantReg`, whose
+        minimisers may be many, where they raise the objective by more than a share of 1e-6. The intervals
+        are those of the minimiser.
+
+    Examples
+    --------
+    >>> import stabconf
+    >>> import statsmodels.formula.api as smf
+    >>> from statsmodels.datasets import engel
+    >>> data = engel.load_pandas().data
+    >>> median = stabconf.conformal(smf.quantreg("foodexp ~ income", data).fit(q=0.5), alpha=0.1)
+    >>> median.conf_int_conformal({"income": [500.0, 1000.0]}).round(0)
+       lower  upper
+    0  206.0  517.0
+    1  486.0  797.0
+    """
+    check_alpha(alpha)
+    res = unwrapped(res)
+    make = recipe_maker(res, penalty, l1_ratio)
+    design = design_of(res.model)
+    recipe = make(design)
+    columns = standard_columns(design, recipe.penalty)
+    rows = columns.apply(design.X)
+    if not np.any(recipe.penalty.weights(1, np.ones(len(design.names), dtype=bool))[0]):
+        _require_full_rank(rows, design)
+    start = standard_params(np.asarray(res.params), design, columns) / recipe.scale
+    fits = make_fits(rows, design, recipe, start)
+    problem, solution = fits.solved(0.0, recipe.scale)
+    spec = ModelSpec(
+        formula=design.formula,
+        loss=recipe.loss,
+        penalty=recipe.penalty,
+        standardize=False,
+        missing="drop",
+        solver="auto",
+        tol=1e-8,
+        max_iter=1000,
+        endog_names=design.response,
+        exog_names=list(design.names),
+    )
+    made = StatsmodelsResults(spec, design, columns, recipe, solution, res.params, alpha, method)
+    made._fits = fits  # what was made already; a cache that pickles leave out
+    _check_agreement(made, problem)
+    return made
+
+
+def _require_full_rank(rows, design):
+    """Refuse columns that depend on each other: their new rows may have no prediction."""
+    size = np.sqrt(np.einsum("ij,ij->j", rows, rows))
+    scaled = rows / np.where(size > 0, size, 1.0)
+    values = np.linalg.eigvalsh(scaled.T @ scaled)
+    rank = int(np.count_nonzero(values > 1e-12))
+    if rank < len(values):
+        raise AssumptionError(
+            f"the design's {len(values)} columns ({', '.join(map(str, design.names))}) have rank {rank}, "
+            "so that the coefficients are not unique: drop columns that depend on others, or use "
+            "fit_regularized with L1_wt < 1"
+        )
+
+
+def _check_agreement(made, problem):
+    """Warn where statsmodels' coefficients do not minimise the objective; a tie is not worth a warning."""
+    if made.mismatch <= _AGREE:
+        return
+    theirs, ours = problem.value(made.params_standardized.to_numpy()), made._solution.fun
+    if made.recipe.loss.piecewise_linear and theirs - ours <= _TIED * ours:
+        return
+    warnings.warn(
+        f"{made.recipe.label}: statsmodels' coefficients differ from the minimiser by up to "
+        f"{made.mismatch:.2g} scales of the response, more than {_AGREE:g}; their objective is above its "
+        f"minimum by a share of {(theirs - ours) / abs(ours):.2g}. The intervals are those of the "
+        f"minimiser: to make them agree, {made.recipe.remedy}",
+        MismatchWarning,
+        stacklevel=3,
+    )
+
+
+def _conf_int_conformal(
+    self, exog=None, alpha=0.05, method="auto", side="two-sided", *, penalty=None, l1_ratio=None, **options
+):
+    """Conformal prediction intervals for new responses, by stabconf.
+
+    Parameters
+    ----------
+    exog : DataFrame or array, optional
+        New rows; the training design points by default.
+    alpha : float or sequence of float
+        Miscoverage.
+    method, side, **options
+        As in ``stabconf.Results.conf_int_conformal``.
+    penalty, l1_ratio
+        As in ``stabconf.conformal``.
+
+    Returns
+    -------
+    DataFrame
+        ``lower`` and ``upper`` on the index of ``exog``.
+    """
+    made = conformal(self, penalty=penalty, l1_ratio=l1_ratio)
+    return made.conf_int_conformal(exog, alpha, method, side, **options)
+
+
+_conf_int_conformal.__name__ = _METHOD
+
+
+def register():
+    """Add ``conf_int_conformal`` to the result classes of statsmodels; once is enough, more does no harm.
+
+    Examples
+    --------
+    >>> import stabconf
+    >>> import statsmodels.formula.api as smf
+    >>> from statsmodels.datasets import engel
+    >>> stabconf.register()
+    >>> res = smf.ols("foodexp ~ income", engel.load_pandas().data).fit()
+    >>> res.conf_int_conformal({"income": [500.0]}, alpha=0.1).round(0)
+       lower  upper
+    0  238.0  543.0
+    >>> stabconf.unregister()
+    >>> hasattr(res, "conf_int_conformal")
+    False
+    """
+    for kind in _CLASSES:
+        if vars(kind).get(_METHOD, _conf_int_conformal) is not _conf_int_conformal:
+            raise InputError(f"{kind.__name__} has a {_METHOD} that is not stabconf's: nothing was changed")
+    for kind in _CLASSES:
+        setattr(kind, _METHOD, _conf_int_conformal)
+
+
+def unregister():
+    """Take ``conf_int_conformal`` out of statsmodels' result classes again; see `register`."""
+    for kind in _CLASSES:
+        if vars(kind).get(_METHOD) is _conf_int_conformal:
+            delattr(kind, _METHOD)

@@ -1,0 +1,253 @@
+"""From a statsmodels result to the objective that it minimises: one small function a model, one registry.
+
+Each `Recipe` is loss, penalty and row weights in stabconf's terms, and notes on what is held fixed. A model
+that is not in the registry is refused, with what is supported and, where rows are exchangeable, with split
+conformal as the way out.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from statsmodels.base.elastic_net import RegularizedResults
+from statsmodels.genmod.families import Gaussian
+from statsmodels.genmod.generalized_linear_model import GLM
+from statsmodels.regression.linear_model import OLS, WLS
+from statsmodels.regression.quantile_regression import QuantReg
+from statsmodels.robust.norms import HuberT, LeastSquares
+from statsmodels.robust.robust_linear_model import RLM
+
+from ..errors import AssumptionError, InputError, InputTypeError
+from ..losses import Huber, Loss, Quantile, Squared
+from ..penalties import NoPenalty, Penalty
+from ..response import location_scale
+from .penalty import given_penalty, recovered_penalty
+
+__all__ = ["Recipe", "recipe_maker", "unwrapped"]
+
+_SUPPORTED = (
+    "supported are OLS, WLS, their fit_regularized (elastic net), QuantReg, RLM with a convex norm "
+    "(HuberT, LeastSquares) and GLM with the Gaussian family and the identity link"
+)
+_DEPENDENT = {  # parts of statsmodels whose rows depend on each other
+    "statsmodels.tsa": "the rows of a time series are not exchangeable",
+    "statsmodels.regression.mixed_linear_model": "rows of one group depend on each other",
+    "statsmodels.genmod.generalized_estimating_equations": "rows of one group depend on each other",
+    "statsmodels.regression.recursive_ls": "its rows come in an order",
+    "statsmodels.regression.rolling": "its rows come in an order",
+}
+_NORMS = {HuberT: lambda norm: Huber(float(norm.t)), LeastSquares: lambda norm: Squared()}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The objective of a statsmodels model.
+
+    Attributes
+    ----------
+    label : str
+        The model, for tables.
+    loss : Loss
+        Of residuals divided by ``scale``.
+    penalty : Penalty
+    scale : float
+        Constant that the response is divided by.
+    weights : (n,) array or None
+        Of the rows, for WLS.
+    notes : tuple of str
+        What is held fixed, for the summary.
+    remedy : str
+        What brings statsmodels' coefficients nearer to the minimiser.
+    """
+
+    label: str
+    loss: Loss
+    penalty: Penalty
+    scale: float
+    weights: np.ndarray | None = None
+    notes: tuple = ()
+    remedy: str = "check the model's options"
+
+
+def unwrapped(res):
+    """The result itself, where statsmodels has wrapped it."""
+    res = getattr(res, "_results", res)
+    module = type(res).__module__
+    if not (module.startswith("statsmodels.") or hasattr(getattr(res, "model", None), "endog")):
+        raise InputTypeError(
+            f"res is a {type(res).__name__}: give a fitted result of statsmodels, smf.ols(...).fit() say"
+        )
+    return res
+
+
+def recipe_maker(res, penalty=None, l1_ratio=None):
+    """The function from a result's `Design` to its `Recipe`.
+
+    Raises
+    ------
+    AssumptionError
+        Where the model is not supported.
+    """
+    regularised, kinds = isinstance(res, RegularizedResults), type(getattr(res, "model", None)).__mro__
+    fitting = (
+        made for (kind, shrunk), made in _ADAPTERS.items() if kind in kinds and shrunk == regularised
+    )
+    make = next(fitting, None)
+    if make is None:
+        raise _unsupported(res)
+    if getattr(res, "regularized", False):
+        raise AssumptionError(
+            "fit_regularized(refit=True) fits the columns again that a first fit selected, so that its "
+            "coefficients minimise no objective: use refit=False, or split conformal, stabconf.fit(..., "
+            "estimator=...)"
+        )
+    if regularised:
+        return partial(make, res, penalty, l1_ratio)
+    if penalty is not None or l1_ratio is not None:
+        raise InputError("penalty and l1_ratio go with results of fit_regularized: drop them")
+    return partial(make, res)
+
+
+def _unsupported(res):
+    """An error that says what is supported and what to do instead."""
+    model = type(getattr(res, "model", res))
+    why = next((text for part, text in _DEPENDENT.items() if model.__module__.startswith(part)), None)
+    if model.__name__ in ("GLS", "GLSAR"):
+        why = "correlated errors make rows that are not exchangeable"
+    text = f"{model.__name__} has no exact conformal sets"
+    if why is not None:
+        return AssumptionError(f"{text}: {why}, so that no conformal guarantee holds; {_SUPPORTED}")
+    return AssumptionError(
+        f"{text}; {_SUPPORTED}. Where rows are exchangeable, split conformal intervals are valid for any "
+        "model: stabconf.fit(formula, data, estimator=...) with an object that has fit(X, y) and predict(X)"
+    )
+
+
+def _spread(y):
+    """A scale for the solver's sake: the sets do not depend on it."""
+    return location_scale(y)[1]
+
+
+def _ols(res, design):
+    return Recipe("OLS", Squared(), NoPenalty(), _spread(design.y))
+
+
+def _wls(res, design):
+    return Recipe("WLS", Squared(), NoPenalty(), _spread(design.y), _weights(res.model), _WEIGHTED)
+
+
+_WEIGHTED = (
+    "Weights are part of the row: scores are residuals times the root of the weight, rows (x, y, weight) "
+    "must be exchangeable, and widths go with 1 / root of the weight. New rows have weight 1 unless "
+    "wls_weights= says otherwise, as in statsmodels.",
+)
+
+
+def _weights(model):
+    weights = model.weights if model.weights is not None else getattr(model.data, "weights", None)
+    if weights is None:
+        raise InputError(
+            "the weights are no longer in this result (remove_data() was called): call "
+            "stabconf.conformal(res) before remove_data(), or fit the model again"
+        )
+    weights = np.array(weights, dtype=float)
+    if not np.all(weights > 0):
+        raise InputError(f"the model has a weight of {np.min(weights):g}: weights must be positive")
+    return weights
+
+
+def _gaussian_glm(res, design):
+    family, model = res.model.family, res.model
+    plain = isinstance(family, Gaussian) and type(family.link).__name__ == "Identity"
+    if not plain:
+        raise _unsupported(res)
+    weights = [getattr(model, name) for name in ("freq_weights", "var_weights")]
+    shifts = [getattr(model, name, None) for name in ("offset", "exposure")]
+    if any(each is None or np.ptp(each) > 0 for each in weights) or any(np.any(each) for each in shifts):
+        raise AssumptionError(
+            "GLM with weights, offset or exposure, or after remove_data(), has no exact conformal sets: "
+            "use OLS or WLS instead"
+        )
+    return Recipe("GLM, Gaussian", Squared(), NoPenalty(), _spread(design.y))
+
+
+def _regularised_ols(res, penalty, l1_ratio, design):
+    return _regularised("OLS, regularised", res, design, penalty, l1_ratio, None, ())
+
+
+def _regularised_wls(res, penalty, l1_ratio, design):
+    return _regularised("WLS, regularised", res, design, penalty, l1_ratio, _weights(res.model), _WEIGHTED)
+
+
+def _regularised(label, res, design, penalty, l1_ratio, weights, notes):
+    if (penalty is None) != (l1_ratio is None):
+        raise InputError("give penalty and l1_ratio together: the alpha and L1_wt of fit_regularized")
+    if penalty is None:
+        root = np.ones(len(design.y)) if weights is None else np.sqrt(weights)
+        found = recovered_penalty(
+            root[:, None] * design.X, root * design.y, np.asarray(res.params, dtype=float), design.intercept
+        )
+        if found is None:
+            raise InputError(
+                "statsmodels keeps no penalty with its regularised results, and the coefficients do not "
+                "determine it: give penalty= and l1_ratio=, the alpha (a number or one a coefficient) and "
+                "L1_wt of fit_regularized"
+            )
+        notes = ("The penalty was read off the coefficients, and is held fixed.", *notes)
+    else:
+        factor = 1.0 if weights is None else float(np.mean(weights))
+        found = given_penalty(penalty, l1_ratio, design.X.shape[1], factor)
+    remedy = (
+        "give fit_regularized a larger maxiter and smaller cnvrg_tol and zero_tol, and check the penalty"
+    )
+    return Recipe(label, Squared(), found, _spread(design.y), weights, notes, remedy)
+
+
+def _quantreg(res, design):
+    note = (
+        "Of several minimisers the one of smallest norm is taken (standardised columns, response as it "
+        "is), which is the limit of a vanishing ridge penalty and symmetric in all rows."
+    )
+    remedy = "fit with a smaller p_tol and a larger max_iter"
+    return Recipe(
+        f"QuantReg, q = {res.q:g}",
+        Quantile(float(res.q)),
+        NoPenalty(),
+        _spread(design.y),
+        notes=(note,),
+        remedy=remedy,
+    )
+
+
+def _rlm(res, design):
+    norm = res.model.M
+    make = _NORMS.get(type(norm))
+    if make is None:
+        raise AssumptionError(
+            f"RLM with the norm {type(norm).__name__} has no exact conformal sets, for that norm is not "
+            "known to be convex: use HuberT or LeastSquares, or split conformal, stabconf.fit(..., "
+            "estimator=...)"
+        )
+    if not res.scale > 0:
+        raise InputError(
+            f"the model's scale is {res.scale:g}, for it fits most rows exactly: use OLS or QuantReg"
+        )
+    note = (
+        f"The scale is held fixed at {res.scale:.6g}, its estimate from the training rows, and the "
+        "guarantee is given that scale."
+    )
+    remedy = "fit with conv='coefs', tol=1e-10 and a larger maxiter"
+    label = f"RLM, {type(norm).__name__}"
+    return Recipe(label, make(norm), NoPenalty(), float(res.scale), notes=(note,), remedy=remedy)
+
+
+# By model class (the first that a model is an instance of) and whether fit_regularized fitted it.
+_ADAPTERS = {
+    (OLS, False): _ols,
+    (WLS, False): _wls,
+    (QuantReg, False): _quantreg,
+    (RLM, False): _rlm,
+    (GLM, False): _gaussian_glm,
+    (OLS, True): _regularised_ols,
+    (WLS, True): _regularised_wls,
+}

@@ -1,0 +1,187 @@
+"""Training arrays of a statsmodels result, and the map from new rows to its design.
+
+A model from a patsy formula gets stabconf's own `Design` of that formula where this gives the model's
+matrix. Models from arrays, from formulaic formulas and all others (a frame that was changed since,
+``drop_cols``) get a `ModelDesign`, which goes by the model's arrays and by the map that statsmodels keeps.
+"""
+
+import pickle
+import warnings
+from collections import ChainMap
+
+import numpy as np
+import pandas as pd
+import patsy
+
+from ..design import Design, build_design
+from ..errors import AssumptionError, FormulaError, InputError
+from ..user_frames import as_frame, check_finite, listed
+
+__all__ = ["ModelDesign", "design_of"]
+
+
+def design_of(model):
+    """The `Design` of a statsmodels model.
+
+    Raises `InputError` where the training data are no longer there.
+    """
+    y, X = _training_arrays(model)
+    info = getattr(model.data, "model_spec", None) or getattr(model.data, "design_info", None)
+    design = _formula_design(model, info, y, X) if hasattr(info, "factor_infos") else None
+    return ModelDesign(model, info, y, X) if design is None else design
+
+
+def _training_arrays(model):
+    """Response and design (n,) and (n, p), from wherever statsmodels still has them."""
+    found = []
+    for name in ("endog", "exog"):
+        values = getattr(model, name, None)
+        if values is None:  # formula models keep their frames through remove_data()
+            values = getattr(model.data, f"orig_{name}", None)
+        if values is None:
+            raise InputError(
+                "the training rows are no longer in this result (remove_data() was called): call "
+                "stabconf.conformal(res) before remove_data(), or fit the model again"
+            )
+        found.append(np.asarray(values, dtype=float))
+    return found[0].reshape(len(found[0])), np.ascontiguousarray(found[1])
+
+
+def _formula_design(model, info, y, X):
+    """The `Design` of a patsy formula, on all rows of the frame or on those used; None where it differs."""
+    states = [factor.state for factor in info.factor_infos.values()]
+    scope = ChainMap(*(state["eval_env"].namespace for state in states if "eval_env" in state))
+    frame, used = as_frame(model.data.frame, "data"), model.data.row_labels
+    known = frame.index.is_unique and used.isin(frame.index).all()
+    for rows in (frame, frame.loc[used]) if known else (frame,):
+        try:
+            design = build_design(model.formula, rows, scope)
+        except InputError:
+            continue
+        if design.X.shape == X.shape and np.allclose(design.X, X) and np.allclose(design.y, y):
+            return design
+    return None
+
+
+class ModelDesign(Design):
+    """A design that statsmodels made.
+
+    Attributes are those of `Design`. It can be pickled but for the maps of patsy.
+    """
+
+    def __init__(self, model, info, y, X):
+        check_finite(y[:, None], [model.endog_names], pd.RangeIndex(len(y)), "endog")
+        check_finite(X, model.exog_names, pd.RangeIndex(len(y)), "exog")
+        self.y, self.X, self.names = y, X, list(model.exog_names)
+        self.response, self._info, self._scope = model.endog_names, info, {}
+        labels = model.data.row_labels
+        self.index = pd.RangeIndex(len(y)) if labels is None else pd.Index(labels)
+        self.dropped = pd.Index(getattr(model.data, "missing_row_idx", None) or [])
+        self.kept = np.arange(len(y))
+        self._named = labels is not None  # names of arrays are statsmodels' inventions
+        place = model.data.const_idx
+        self.intercept = place if place is not None and np.all(X[:, place] == 1.0) else None
+        terms = [name for j, name in enumerate(self.names) if j != self.intercept]
+        self.formula = getattr(model, "formula", f"{self.response} ~ {' + '.join(terms) or '1'}")
+        own = pd.DataFrame(X, columns=self.names, index=self.index)
+        frame = getattr(model.data, "frame", None) if info is not None else None
+        frame = own if frame is None else as_frame(frame, "data")
+        there = frame.index.is_unique and self.index.isin(frame.index).all()
+        self._data, self._frame = frame.loc[self.index] if there else own, frame.iloc[:0]
+        self.transformed = info is not None and self.response not in frame.columns
+
+    @property
+    def predictors(self):
+        """Columns of the frame that the design uses."""
+        if self._info is None:
+            return [name for j, name in enumerate(self.names) if j != self.intercept]
+        if hasattr(self._info, "factor_infos"):
+            return super().predictors
+        used = {str(name) for name in self._info.required_variables}
+        return [column for column in self._frame.columns if column in used]
+
+    def frame_of(self, new):
+        """New rows as a frame; the training rows where there are none."""
+        if new is None or self._info is not None:
+            return super().frame_of(new)
+        rows, index = self._array_rows(new)
+        return pd.DataFrame(rows, columns=self.names, index=index)
+
+    def new_rows(self, new):
+        """Design rows (m, p) of new rows, NaN where one has a missing value, and their index."""
+        rows, index = self._array_rows(new) if self._info is None else self._formula_rows(new)
+        rows[np.isnan(rows).any(axis=1)] = np.nan
+        check_finite(rows, self.names, index, "exog", allow_nan=True)
+        return rows, index
+
+    def together(self, new):
+        raise AssumptionError(
+            "transductive=True learns the design map anew, which a model of statsmodels has once for all: "
+            "use stabconf.fit with a formula"
+        )
+
+    def _array_rows(self, new):
+        """Rows (m, p) and index; columns by name where the model has names and exog some of them, else by
+        position."""
+        count = len(self.names)
+        known = set(self.names) & set(new.columns) if isinstance(new, pd.DataFrame) and self._named else ()
+        if len(known) == count:
+            new = new[self.names]
+        elif known:
+            lacking = [name for name in self.names if name not in new.columns]
+            raise InputError(
+                f"exog lacks {listed(lacking, 'column')} of the model: add it (a constant with "
+                "statsmodels.api.add_constant(exog, has_constant='add'))"
+            )
+        try:
+            values = np.array(new, dtype=float, order="C")
+        except (TypeError, ValueError) as error:
+            raise InputError(f"exog cannot be made an array of numbers: {error}") from error
+        if values.ndim < 2:  # one row, or one column of a model that has but one
+            values = values.reshape(-1, 1) if count == 1 else values.reshape(1, -1)
+        if values.ndim != 2 or values.shape[1] != count:
+            raise InputError(
+                f"exog has shape {np.shape(new)}: give rows with the model's {count} columns, "
+                f"{', '.join(map(str, self.names))}"
+            )
+        return values, new.index if isinstance(new, pd.DataFrame) else pd.RangeIndex(len(values))
+
+    def _formula_rows(self, new):
+        """Design rows by the map that statsmodels keeps."""
+        frame, values, complete = self._complete_rows(new)
+        rows = np.full((len(frame), len(self.names)), np.nan)
+        if complete.any():
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # unseen categories would silently be the reference one
+                try:
+                    made = _matrix(self._info, values[complete])
+                except Exception as error:
+                    raise self._map_error(error) from error
+            rows[made.index.to_numpy()] = np.asarray(made, dtype=float)
+        return rows, frame.index
+
+    def _map_error(self, error):
+        text = str(error).split("\n")[0]
+        if "categories" in text or "expected levels" in text:
+            return InputError(
+                f"exog has a category that training did not have ({text}): drop those rows, recode "
+                "them, or refit with data that has the category"
+            )
+        return FormulaError(f"exog cannot be put through {self.formula!r}: {text}")
+
+    def __getstate__(self):
+        if hasattr(self._info, "factor_infos"):
+            raise pickle.PicklingError(
+                "patsy's maps cannot be pickled, and this formula's frame was changed since the fit"
+            )
+        return self.__dict__
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+
+
+def _matrix(info, frame):
+    """The design of a frame by formulaic or patsy, without the rows that lack a value."""
+    if hasattr(info, "get_model_matrix"):
+        return info.get_model_matrix(frame, na_action="drop")
+    return patsy.build_design_matrices([info], frame, NA_action="drop", return_type="dataframe")[0]

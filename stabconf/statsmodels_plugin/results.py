@@ -1,0 +1,292 @@
+"""A statsmodels result with conformal intervals: statsmodels' coefficients, stabconf's sets.
+
+Without a penalty the sets do not depend on the units of columns and response, so the fits are made with
+standardised columns and a scaled response, which only keeps rounding errors small. Weighted rows are rows
+times the root of their weight (response included), whose sets are divided by that root at the end; the root
+travels as one more column behind the design's.
+"""
+
+import copy
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from ..advice import warn_about
+from ..columns import column_scales
+from ..conformal import ZoneFits
+from ..errors import AssumptionError, InputError
+from ..results import Results
+from ..summary import summarise_model
+
+__all__ = ["StatsmodelsResults", "make_fits", "standard_columns", "standard_params"]
+
+
+def standard_columns(design, penalty):
+    """The `Standardizer` of the fits: none where a penalty sees the units of the columns."""
+    shrunk = any(np.any(weights) for weights in penalty.weights(1, np.ones(len(design.names), dtype=bool)))
+    return column_scales(design.X, design.intercept, not shrunk)[0]
+
+
+def standard_params(params, design, columns):
+    """Coefficients (p,) of standardised columns from those of the design's, in units of the response."""
+    theta = np.array(params, dtype=float) * columns.scale
+    if design.intercept is not None:
+        theta[design.intercept] += np.delete(params * columns.mean, design.intercept).sum()
+    return theta
+
+
+class StatsmodelsResults(Results):
+    """A fitted statsmodels model and its conformal intervals; made by `stabconf.conformal`.
+
+    The methods are those of `stabconf.Results`. ``alpha`` and ``method`` default to what `conformal` was
+    given; where a model has weights (WLS), ``wls_weights`` are those of the new rows.
+
+    Attributes
+    ----------
+    recipe : Recipe
+        Loss, penalty, weights and what is held fixed.
+    mismatch : float
+        Largest difference between statsmodels' coefficients and the minimiser, in units of the response's
+        scale, each times the root mean square of its column.
+    """
+
+    def __init__(self, model, design, columns, recipe, solution, params, alpha, method):
+        super().__init__(model, design, columns, 0.0, recipe.scale, solution)
+        self.recipe, self.default_alpha, self.default_method = recipe, alpha, method
+        self._own = np.asarray(params, dtype=float)
+        self._new_weights = None
+
+    @property
+    def params(self):
+        """statsmodels' coefficients (Series)."""
+        return pd.Series(self._own, index=self._design.names, name="params")
+
+    @property
+    def params_standardized(self):
+        """Coefficients of the columns that the fits are made with, and of the scaled response (Series)."""
+        return pd.Series(self._theta / self._scale, index=self._design.names, name="params_standardized")
+
+    @property
+    def mismatch(self):
+        found = self._columns.coefficients(self._solution.x, 0.0, self._scale, self._design.intercept)
+        sizes = np.sqrt(np.mean(np.square(self._design.X), axis=0))
+        return float(np.max(np.abs(found - self._own) * sizes, initial=0.0)) / self._scale
+
+    # Intervals -----------------------------------------------------------------------------------
+
+    def conf_int_conformal(
+        self, exog=None, alpha=None, method=None, side="two-sided", wls_weights=None, **options
+    ):
+        """Conformal prediction intervals for new responses.
+
+        Parameters
+        ----------
+        exog : DataFrame or array, optional
+            New rows: a frame with the columns that the formula uses, or rows of the model's design where
+            it was made from arrays. The training design points by default.
+        alpha : float or sequence of float, optional
+            Miscoverage.
+        method : str, optional
+        side : {"two-sided", "upper", "lower"}
+        wls_weights : float, array or str, optional
+            Weights of the new rows, for WLS: numbers or a column of ``exog``; 1 by default.
+        **options
+            As in `Results.conf_int_conformal`.
+
+        Returns
+        -------
+        DataFrame
+            ``lower`` and ``upper`` on the index of ``exog``; NaN where a row has a missing value.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> import statsmodels.formula.api as smf
+        >>> from statsmodels.datasets import engel
+        >>> res = smf.ols("foodexp ~ income", engel.load_pandas().data).fit()
+        >>> stabconf.conformal(res).conf_int_conformal({"income": [500.0, None]}, alpha=0.1).round(0)
+           lower  upper
+        0  238.0  543.0
+        1    NaN    NaN
+        """
+        if options.get("transductive"):
+            raise AssumptionError(
+                "transductive=True learns the design map anew, which a model of statsmodels has once for "
+                "all: use stabconf.fit with a formula"
+            )
+        alpha = self.default_alpha if alpha is None else alpha
+        method = self.default_method if method is None else method
+        weighted = self._with_weights(exog, wls_weights)
+        return super(StatsmodelsResults, weighted).conf_int_conformal(exog, alpha, method, side, **options)
+
+    def get_prediction(self, exog=None, method=None, side="two-sided", **options):
+        """Predictions and their intervals; see `Results.get_prediction`."""
+        return super().get_prediction(exog, method, side, **options)
+
+    def conformity(self, exog, z, side="two-sided", bound=None, wls_weights=None, **ranked):
+        """Exact p-values of candidate responses; see `Results.conformity`."""
+        weighted = self._with_weights(exog, wls_weights)
+        return super(StatsmodelsResults, weighted).conformity(exog, z, side, bound, **ranked)
+
+    def conformal_set(self, exog, candidates, alpha=None, side="two-sided", wls_weights=None, **ranked):
+        """The candidates in each row's conformal set; see `Results.conformal_set`."""
+        alpha = self.default_alpha if alpha is None else alpha
+        weighted = self._with_weights(exog, wls_weights)
+        return super(StatsmodelsResults, weighted).conformal_set(exog, candidates, alpha, side, **ranked)
+
+    def summary(self, alpha=None):
+        """Summary tables: statsmodels' coefficients, and what the intervals promise.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level of the interval block, at the training design points (at most 200 of them).
+
+        Returns
+        -------
+        statsmodels.iolib.summary.Summary
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> import statsmodels.formula.api as smf
+        >>> from statsmodels.datasets import engel
+        >>> res = smf.ols("foodexp ~ income", engel.load_pandas().data).fit()
+        >>> print(stabconf.conformal(res).summary().tables[1])
+        =====================
+                         coef
+        ---------------------
+        Intercept       147.5
+        income         0.4852
+        =====================
+        """
+        return super().summary(self.default_alpha if alpha is None else alpha)
+
+    # Helpers -------------------------------------------------------------------------------------
+
+    @cached_property
+    def _theta(self):
+        return standard_params(self._own, self._design, self._columns)
+
+    @cached_property
+    def _X(self):
+        return self._with_roots(self._columns.apply(self._design.X), self.recipe.weights)
+
+    @cached_property
+    def _fits(self):
+        rows = self._columns.apply(self._design.X)
+        return make_fits(rows, self._design, self.recipe, self._solution.x)
+
+    _caches = ("_X", "_fits", "_theta")
+
+    def _summarised(self, exact, stable):
+        return summarise_model(self, self._design, exact, stable)
+
+    def _with_roots(self, rows, weights):
+        """Rows with the roots of their weights as one more column, where the model has weights."""
+        if self.recipe.weights is None:
+            return rows
+        return np.column_stack([rows, np.sqrt(np.broadcast_to(weights, len(rows)))])
+
+    def _with_weights(self, exog, weights):
+        """Itself, with weights for the new rows."""
+        if weights is None:
+            return self
+        if self.recipe.weights is None:
+            raise InputError(
+                f"wls_weights go with a weighted model, and this one is {self.recipe.label}: drop them"
+            )
+        if exog is None:
+            raise InputError("wls_weights are those of new rows; the training rows have theirs: give exog")
+        if isinstance(weights, str):
+            frame = self._design.frame_of(exog)
+            if weights not in frame.columns:
+                raise InputError(
+                    f"wls_weights={weights!r} is not a column of exog: add it, or give numbers"
+                )
+            weights = frame[weights]
+        values = np.asarray(weights, dtype=float)
+        if values.ndim > 1 or np.any(values <= 0) or np.any(np.isinf(values)):
+            raise InputError("wls_weights must be positive and finite: give a number, or one a row")
+        made = copy.copy(self)
+        made._new_weights = values
+        return made
+
+    def _new_rows(self, exog):
+        if exog is None:
+            return self._X, self._design.index
+        rows, index = self._design.new_rows(exog)
+        weights = 1.0 if self._new_weights is None else self._new_weights
+        if np.ndim(weights) and len(weights) != len(rows):
+            raise InputError(f"wls_weights has {len(weights)} values for {len(rows)} rows: give one a row")
+        return self._with_roots(self._columns.apply(rows), weights), index
+
+    def _parted(self, rows):
+        """Rows as the fits see them, and the roots of their weights (1 for all without weights)."""
+        if self.recipe.weights is None:
+            return rows, 1.0
+        root = rows[:, -1]
+        return rows[:, :-1] * root[:, None], root
+
+    def _predictions(self, rows):
+        return rows[:, : len(self._own)] @ self._theta
+
+    def _intervals(self, rows, alphas, method, side, options, parts=None):
+        rows, root = self._parted(rows)
+        if options.get("z_hat") is not None:
+            options = {**options, "z_hat": (options["z_hat"].T * root).T}
+        made = super()._intervals(rows, alphas, method, side, options, parts)
+        return made if np.ndim(root) == 0 else [_divided(intervals, root) for intervals in made]
+
+    def _warn_about(self, made, ranking):
+        warn_about(made, self.model.loss, self.model.penalty, self._fits.zones, ranking, depth=1)
+
+    def _p_values(self, row, candidates, side, bound, peers):
+        rows, root = self._parted(row[None])
+        return super()._p_values(rows[0], candidates * np.ravel(root)[0], side, bound, peers)
+
+    def _row_tau(self, row, bound, z):
+        rows, root = self._parted(row)
+        new, old = np.ravel(root)[0], 1.0 if self.recipe.weights is None else np.sqrt(self.recipe.weights)
+        tau = super()._row_tau(rows, bound, None if z is None else z * new)
+        tau[..., :-1] /= old
+        tau[..., -1] /= new
+        return tau
+
+
+def make_fits(rows, design, recipe, start):
+    """The `ZoneFits` of a recipe, from the design's rows (n, p) and coefficients to start at (p,), both in
+    the units of the fits."""
+    root = 1.0 if recipe.weights is None else np.sqrt(recipe.weights)
+    ridge, lasso = recipe.penalty.weights(len(design.y), np.arange(len(design.names)) != design.intercept)
+    return ZoneFits(
+        (rows.T * root).T,
+        design.y * root,
+        recipe.loss,
+        ridge,
+        lasso / recipe.scale,  # an L1 weight has the unit of the response
+        design.intercept,
+        False,
+        start,
+        "auto",
+        1e-8,
+        1000,
+        scale=recipe.scale,
+        ties=True,
+    )
+
+
+def _divided(intervals, root):
+    """`Intervals` of weighted rows in units of the response."""
+    ends = {
+        name: getattr(intervals, name) / root
+        for name in ("lower", "upper", "inner_lower", "inner_upper", "surcharge", "tau")
+        if getattr(intervals, name) is not None
+    }
+    pieces = {
+        i: tuple((low / root[i], high / root[i]) for low, high in found)
+        for i, found in intervals.pieces.items()
+    }
+    return replace(intervals, **ends, pieces=pieces)

@@ -1,0 +1,649 @@
+"""Intervals of statsmodels results: refits by statsmodels itself on both sides of every end; manners."""
+
+import pickle
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+import statsmodels.formula.api as smf
+from referee import p_value
+from scipy.optimize import linprog
+from statsmodels.base.elastic_net import RegularizedResults
+from statsmodels.formula import options as formula_options
+from statsmodels.regression.linear_model import OLSResults, RegressionResults
+from statsmodels.regression.quantile_regression import QuantRegResults
+from statsmodels.robust.robust_linear_model import RLMResults
+
+import stabconf
+from stabconf.errors import AssumptionError, InputError, InputTypeError, MismatchWarning
+from stabconf.losses import Quantile
+from stabconf.statsmodels_plugin.penalty import recovered_penalty
+
+FORMULA = "y ~ x1 + x2 + C(g)"
+SMOOTH = "y ~ x1 + x2 + w"  # without categories quantile regression has no ties
+SIDES = ("two-sided", "upper", "lower")
+SCORES = {"two-sided": np.abs, "upper": np.positive, "lower": np.negative}
+VECTOR = np.array([0.0, 0.3, 0.1, 0.2, 0.05])
+TIGHT = {"maxiter": 5000, "cnvrg_tol": 1e-13, "zero_tol": 1e-12}
+
+
+def drawn(seed, n=40):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "x1": rng.standard_normal(n),
+            "x2": rng.uniform(0.0, 5.0, n),
+            "g": rng.permutation(np.resize(["a", "b", "c"], n)),
+            "w": rng.uniform(0.3, 3.0, n),
+        },
+        index=[f"row{i}" for i in range(n)],
+    )
+    frame["y"] = 1.0 + frame["x1"] - 0.5 * frame["x2"] + (frame["g"] == "b") + rng.standard_t(3, n)
+    new = pd.DataFrame({"x1": [0.3, 2.0], "x2": [1.0, 6.0], "g": ["b", "c"], "w": [2.0, 0.5]}, index=[7, 3])
+    return frame, new
+
+
+def ols_residuals(res, X, y, w):
+    return sm.OLS(y, X).fit().resid
+
+
+def wls_residuals(res, X, y, w):
+    return np.sqrt(w) * sm.WLS(y, X, weights=w).fit().resid
+
+
+def regularised(strength, l1_ratio, weighted=False):
+    """Refits with the same penalty in all: statsmodels' is per row, and stabconf's per training row."""
+
+    def residuals(res, X, y, w):
+        share = (len(y) - 1) / len(y)
+        root = np.sqrt(w) if weighted else np.ones(len(y))
+        if weighted:
+            share *= np.mean(w[:-1])
+        model, weight = sm.OLS(root * y, root[:, None] * X), share * strength * np.ones(X.shape[1])
+        if not l1_ratio:
+            return root * (y - X @ model.fit_regularized(alpha=weight, L1_wt=0).params)
+        params = np.asarray(res.params)
+        for _ in range(50):  # a coordinate that once is 0 stays so until statsmodels is started again
+            last = params
+            params = model.fit_regularized(alpha=weight, L1_wt=l1_ratio, start_params=last, **TIGHT).params
+            if np.max(np.abs(params - last)) < 1e-12:
+                break
+        return root * (y - X @ params)
+
+    return residuals
+
+
+def quantile_residuals(res, X, y, w):
+    """Those of statsmodels; of a linear program where its iterations end away from the minimum."""
+    params = sm.QuantReg(y, X).fit(q=res.q, p_tol=1e-10, max_iter=2000).params
+    n, p = X.shape
+    costs = np.concatenate([np.zeros(p), np.full(n, res.q), np.full(n, 1.0 - res.q)])
+    bounds = [(None, None)] * p + [(0, None)] * (2 * n)
+    best = linprog(costs, A_eq=np.hstack([X, np.eye(n), -np.eye(n)]), b_eq=y, bounds=bounds)
+    if Quantile(res.q).value(y - X @ params).sum() > (1 + 1e-6) * best.fun:
+        params = best.x[:p]
+    return y - X @ params
+
+
+def robust_residuals(res, X, y, w):
+    """Iteratively reweighted least squares with statsmodels' norm, at the scale of the training rows."""
+    params = np.asarray(res.params)
+    for _ in range(2000):
+        weights = res.model.M.weights((y - X @ params) / res.scale)
+        last, params = params, sm.WLS(y, X, weights=weights).fit().params
+        if np.max(np.abs(params - last)) < 1e-13:
+            break
+    return y - X @ params
+
+
+def tightly(model):
+    return model.fit(conv="coefs", tol=1e-12, maxiter=1000)
+
+
+# Name: fit of a model class (from_formula or from arrays), refit, options of `conformal`.
+CASES = {
+    "ols": (lambda make: make(sm.OLS).fit(), ols_residuals, {}),
+    "wls": (lambda make: make(sm.WLS).fit(), wls_residuals, {}),
+    "ridge": (lambda make: make(sm.OLS).fit_regularized(alpha=0.3, L1_wt=0), regularised(0.3, 0), {}),
+    "lasso": (lambda make: make(sm.OLS).fit_regularized(alpha=0.1, **TIGHT), regularised(0.1, 1), {}),
+    "elastic net": (
+        lambda make: make(sm.OLS).fit_regularized(alpha=0.2, L1_wt=0.5, **TIGHT),
+        regularised(0.2, 0.5),
+        {},
+    ),
+    "vector ridge": (
+        lambda make: make(sm.OLS).fit_regularized(alpha=VECTOR, L1_wt=0),
+        regularised(VECTOR, 0),
+        {"penalty": VECTOR, "l1_ratio": 0},
+    ),
+    "vector elastic net": (
+        lambda make: make(sm.OLS).fit_regularized(alpha=VECTOR, L1_wt=0.5, **TIGHT),
+        regularised(VECTOR, 0.5),
+        {"penalty": VECTOR, "l1_ratio": 0.5},
+    ),
+    "weighted elastic net": (
+        lambda make: make(sm.WLS).fit_regularized(alpha=0.2, L1_wt=0.5, **TIGHT),
+        regularised(0.2, 0.5, weighted=True),
+        {"penalty": 0.2, "l1_ratio": 0.5},
+    ),
+    "median": (lambda make: make(sm.QuantReg).fit(q=0.5, p_tol=1e-10), quantile_residuals, {}),
+    "quantile": (lambda make: make(sm.QuantReg).fit(q=0.8, p_tol=1e-10), quantile_residuals, {}),
+    "huber": (lambda make: tightly(make(sm.RLM)), robust_residuals, {}),
+    "least squares": (
+        lambda make: tightly(make(sm.RLM, M=sm.robust.norms.LeastSquares())),
+        robust_residuals,
+        {},
+    ),
+    "gaussian glm": (lambda make: make(sm.GLM).fit(), ols_residuals, {}),
+}
+WEIGHTED = ("wls", "weighted elastic net")
+
+
+def from_formula(frame, smooth=False):
+    def make(model, **more):
+        weights = {"weights": frame["w"]} if model is sm.WLS else {}
+        return model.from_formula(SMOOTH if smooth else FORMULA, frame, **weights, **more)
+
+    return make
+
+
+def from_arrays(frame, smooth=False, as_frame=False):
+    y, X = arrays_of(frame, smooth)
+    y, X = (y, X) if as_frame else (np.asarray(y), np.asarray(X))
+
+    def make(model, **more):
+        weights = {"weights": np.asarray(frame["w"])} if model is sm.WLS else {}
+        return model(y, X, **weights, **more)
+
+    return make
+
+
+def arrays_of(frame, smooth=False):
+    if smooth:
+        return frame.get("y"), sm.add_constant(frame[["x1", "x2", "w"]], has_constant="add")
+    dummies = pd.get_dummies(frame["g"], dtype=float).reindex(columns=["b", "c"], fill_value=0.0)
+    X = pd.concat([pd.Series(1.0, frame.index, name="const"), dummies, frame[["x1", "x2"]]], axis=1)
+    return frame.get("y"), X
+
+
+def assert_ends_flip(residuals, X, y, w, row, weight, pieces, side, alpha, step):
+    """Refits a step inside and outside of every finite end."""
+    flipped = 0
+    for end, inward in [(low, 1) for low, _ in pieces] + [(high, -1) for _, high in pieces]:
+        if not np.isfinite(end):
+            continue
+        for way, wanted in ((step, True), (-step, False)):
+            z = end + inward * way
+            if wanted != any(low <= z <= high for low, high in pieces):
+                continue
+            found = residuals(np.vstack([X, row]), np.append(y, z), np.append(w, weight))
+            slack = 0.01 * way  # rows that are fitted exactly tie but for rounding errors
+            assert (p_value(found, SCORES[side], slack) > alpha) == wanted, (end, way, pieces)
+            flipped += 1
+    return flipped
+
+
+@pytest.mark.filterwarnings("ignore::statsmodels.tools.sm_exceptions.IterationLimitWarning")
+@pytest.mark.filterwarnings("ignore::statsmodels.tools.sm_exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("origin", ["formula", "arrays"])
+@pytest.mark.parametrize("name", CASES)
+def test_p_flips_at_the_ends_when_statsmodels_refits(name, origin, side):
+    fit, refit, options = CASES[name]
+    quantile, flipped = refit is quantile_residuals, 0
+    for seed, alpha in ((0, 0.1), (1, 0.3), (2, 0.2)):
+        frame, new = drawn(seed)
+        res = fit((from_formula if origin == "formula" else from_arrays)(frame, smooth=quantile))
+        made = stabconf.conformal(res, alpha=alpha, **options)
+        X, rows = (np.asarray(arrays_of(each, quantile)[1]) for each in (frame, new))
+        exog = new if origin == "formula" else rows
+        weights = new["w"].to_numpy() if name in WEIGHTED else np.ones(len(new))
+        extra = {"wls_weights": weights} if name in WEIGHTED else {}
+        ends = made.conf_int_conformal(exog, side=side, **extra)
+        y, w = frame["y"].to_numpy(), frame["w"].to_numpy() if name in WEIGHTED else np.ones(len(frame))
+        for i, (label, end) in enumerate(ends.iterrows()):
+            pieces = ends.attrs["pieces"].get(label, [tuple(end)])
+            where = rows[i], weights[i], pieces, side, alpha, 1e-3 if quantile else 1e-5
+            flipped += assert_ends_flip(lambda *sample, res=res: refit(res, *sample), X, y, w, *where)
+    assert flipped >= 6
+
+
+@pytest.mark.parametrize("name", ["ols", "wls", "elastic net", "quantile", "huber"])
+def test_conformity_is_that_of_refits(name):
+    fit, refit, options = CASES[name]
+    frame, new = drawn(4)
+    smooth = name == "quantile"
+    res = fit(from_formula(frame, smooth))
+    X, row = np.asarray(arrays_of(frame, smooth)[1]), np.asarray(arrays_of(new, smooth)[1])[0]
+    extra = {"wls_weights": [2.0]} if name == "wls" else {}
+    z = np.linspace(-4.0, 5.0, 7)
+    made = stabconf.conformal(res, **options)
+    found = made.conformity(new.iloc[:1], z, **extra)["p"].to_numpy()
+    w = np.append(frame["w"], 2.0)
+    wanted = [p_value(refit(res, np.vstack([X, row]), np.append(frame["y"], each), w)) for each in z]
+    np.testing.assert_allclose(found, wanted, atol=1e-12)
+    chosen = made.conformal_set(new.iloc[:1], z, alpha=0.2, **extra).iloc[0]
+    assert chosen == tuple(each for each, p in zip(z, wanted, strict=True) if p > 0.2)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.25, 0.8])
+@pytest.mark.parametrize("rounded", [False, True])
+def test_ties_of_quantile_regression_go_to_the_smallest_norm(level, rounded):
+    """Group quantiles: the minimisers are an interval, of which the point nearest to 0 is taken."""
+
+    def quantile(y):
+        y, place = np.sort(y), level * len(y)
+        if abs(place - round(place)) > 1e-9:
+            return y[int(np.ceil(place)) - 1]
+        return np.clip(0.0, y[round(place) - 1], y[round(place)])
+
+    rng, checked = np.random.default_rng(0), 0
+    for n in (19, 20, 24):
+        frame = pd.DataFrame({"g": np.resize(["a", "b"], n), "y": rng.standard_normal(n) * 2 + 1})
+        frame["y"] = frame["y"].round() if rounded else frame["y"]
+        made = stabconf.conformal(smf.quantreg("y ~ C(g) - 1", frame).fit(q=level), alpha=0.2)
+        ends = made.conf_int_conformal({"g": ["a"]})
+        pieces = ends.attrs["pieces"].get(0, [tuple(ends.iloc[0])])
+        near = np.ravel(pieces)[:, None] + [-1e-6, 1e-6]
+        for z in np.append(near, rng.uniform(-6, 8, 30)):
+            groups, y = np.append(frame["g"], "a"), np.append(frame["y"], z)
+            centre = {group: quantile(y[groups == group]) for group in "ab"}
+            scores = np.abs(y - [centre[group] for group in groups])
+            p = (1 + np.sum(scores[:-1] >= scores[-1] - 1e-9)) / len(y)
+            assert (p > 0.2) == any(low <= z <= high for low, high in pieces), (n, z, p, pieces)
+            checked += 1
+    assert checked > 90
+
+
+# What a user sees ---------------------------------------------------------------------------------
+
+
+def test_coefficients_and_predictions_are_those_of_statsmodels():
+    frame, new = drawn(0)
+    for fit, _, options in CASES.values():
+        res = fit(from_formula(frame))
+        made = stabconf.conformal(res, **options)
+        np.testing.assert_array_equal(made.params, res.params)
+        np.testing.assert_allclose(made.predict(new), res.predict(new), rtol=1e-12)
+        np.testing.assert_allclose(made.fittedvalues, res.fittedvalues, rtol=1e-10, atol=1e-12)
+        assert list(made.fittedvalues.index) == list(frame.index) and made.nobs == len(frame)
+        # QuantReg's iterations end near a minimiser, of which there may be many.
+        assert made.mismatch < (0.01 if made.recipe.loss.piecewise_linear else 1e-6)
+        table = made.get_prediction(new).summary_frame(alpha=0.2)
+        assert list(table.columns) == ["mean", "obs_ci_lower", "obs_ci_upper"]
+        assert list(table.index) == [7, 3]
+
+
+@pytest.fixture
+def formulaic():
+    before = formula_options.formula_engine
+    formula_options.formula_engine = "formulaic"
+    yield
+    formula_options.formula_engine = before
+
+
+def test_formulaic_results_give_what_patsy_results_give(formulaic):
+    frame, new = drawn(0)
+    new.loc[5] = [np.nan, 1.0, "a", 1.0]
+    other = stabconf.conformal(smf.ols(FORMULA, frame).fit())
+    assert type(other._design._info).__module__.startswith("formulaic")
+    formula_options.formula_engine = "patsy"
+    made = stabconf.conformal(smf.ols(FORMULA, frame).fit())
+    pd.testing.assert_frame_equal(made.conf_int_conformal(new), other.conf_int_conformal(new))
+    again = pickle.loads(pickle.dumps(other))
+    pd.testing.assert_frame_equal(again.conf_int_conformal(new), other.conf_int_conformal(new))
+    with pytest.raises(InputError, match="category that training did not have"):
+        other.conf_int_conformal(new.assign(g="z"))
+    with pytest.raises(InputError, match="lacks column 'x2'"):
+        other.conf_int_conformal(new.drop(columns="x2"))
+
+
+def test_missing_rows_and_the_index_are_kept():
+    frame, new = drawn(0)
+    frame.loc["row3", "x1"] = np.nan
+    frame.loc["row8", "y"] = np.nan
+    new.loc[9] = [np.nan, 1.0, "a", 1.0]
+    made = stabconf.conformal(smf.ols(FORMULA, frame).fit())
+    assert made.nobs == 38 and "row3" not in made.fittedvalues.index
+    for table in (made.conf_int_conformal(new), made.get_prediction(new).summary_frame()):
+        assert list(table.index) == [7, 3, 9]
+        assert table.loc[9].isna().all() and table.loc[[7, 3]].notna().all(axis=None)
+    y, X = arrays_of(frame)
+    arrays = stabconf.conformal(sm.OLS(y, X, missing="drop").fit())
+    assert list(arrays.fittedvalues.index) == list(made.fittedvalues.index)
+    np.testing.assert_allclose(arrays.conf_int_conformal(arrays_of(new)[1]), made.conf_int_conformal(new))
+    # Weights that are missing take their rows along.
+    frame.loc["row5", "w"] = np.nan
+    weighted = stabconf.conformal(smf.wls(FORMULA, frame, weights=frame["w"]).fit())
+    assert weighted.nobs == 37
+
+
+def test_rows_of_array_models_come_in_any_shape():
+    frame, new = drawn(0)
+    made = stabconf.conformal(from_arrays(frame, as_frame=True)(sm.OLS).fit())
+    exog = arrays_of(new)[1]
+    whole = made.conf_int_conformal(exog)
+    np.testing.assert_allclose(made.conf_int_conformal(exog.to_numpy()), whole)
+    np.testing.assert_allclose(made.conf_int_conformal(exog.to_numpy()[0]), whole.iloc[:1])
+    np.testing.assert_allclose(made.conf_int_conformal(exog[exog.columns[::-1]]), whole)  # by name
+    plain = made.conf_int_conformal(pd.DataFrame(exog.to_numpy(), index=exog.index))  # by position
+    pd.testing.assert_frame_equal(plain, whole)
+    assert len(made.conf_int_conformal()) == len(frame)
+    # A model of arrays has no names of its own: x1, x2, ... are statsmodels'.
+    bare = stabconf.conformal(from_arrays(frame)(sm.OLS).fit())
+    pd.testing.assert_frame_equal(bare.conf_int_conformal(exog), whole)
+    by_scale = bare.conf_int_conformal(exog, method="split", scale=lambda rows: rows.iloc[:, 4] + 1.0)
+    assert by_scale.shape == (2, 2)
+    single = stabconf.conformal(sm.OLS(frame["y"].to_numpy(), np.ones(len(frame))).fit())
+    assert len(single.conf_int_conformal(np.ones(3))) == 3
+    with pytest.raises(InputError, match="add_constant"):
+        made.conf_int_conformal(exog.drop(columns="const"))
+    with pytest.raises(InputError, match="5 columns"):
+        made.conf_int_conformal(exog.to_numpy()[:, :3])
+    with pytest.raises(InputError, match="gives inf"):
+        made.conf_int_conformal(np.full((1, 5), np.inf))
+    with pytest.raises(InputError, match="array of numbers"):
+        made.conf_int_conformal([["a", "b"]])
+
+
+def test_defaults_are_those_that_conformal_was_given():
+    frame, new = drawn(0)
+    made = stabconf.conformal(smf.ols(FORMULA, frame).fit(), alpha=0.3, method="split")
+    ends = made.conf_int_conformal(new)
+    assert ends.attrs["alpha"] == 0.3 and ends.attrs["method"] == "split"
+    table = made.get_prediction(new).summary_frame()
+    np.testing.assert_array_equal(table[["obs_ci_lower", "obs_ci_upper"]], ends)
+    assert "0.3" in str(made.summary())
+    levels = stabconf.conformal(smf.ols(FORMULA, frame).fit(), alpha=[0.1, 0.3]).conf_int_conformal(new)
+    assert levels.shape == (2, 4)
+    with pytest.raises(InputError, match="alpha"):
+        stabconf.conformal(smf.ols(FORMULA, frame).fit(), alpha=2.0)
+    with pytest.warns(stabconf.SampleSizeWarning) as caught:
+        assert np.all(np.isinf(made.conf_int_conformal(new, alpha=0.001, method="exact")))
+    assert caught[0].filename == __file__  # points at this line
+
+
+def test_weights_of_new_rows_are_numbers_or_a_column_and_1_by_default():
+    frame, new = drawn(0)
+    made = stabconf.conformal(smf.wls(FORMULA, frame, weights=frame["w"]).fit())
+    by_column = made.conf_int_conformal(new, wls_weights="w")
+    np.testing.assert_array_equal(by_column, made.conf_int_conformal(new, wls_weights=new["w"]))
+    np.testing.assert_array_equal(
+        by_column, made.get_prediction(new, wls_weights="w").summary_frame().iloc[:, 1:]
+    )
+    default = made.conf_int_conformal(new)
+    np.testing.assert_array_equal(default, made.conf_int_conformal(new, wls_weights=1.0))
+    width = {name: ends["upper"] - ends["lower"] for name, ends in {"w": by_column, "1": default}.items()}
+    assert width["w"][7] < width["1"][7] and width["w"][3] > width["1"][3]
+    # Equal weights change nothing.
+    flat = stabconf.conformal(smf.wls(FORMULA, frame, weights=np.full(len(frame), 4.0)).fit())
+    same = flat.conf_int_conformal(new, wls_weights=4.0)
+    np.testing.assert_allclose(
+        same, stabconf.conformal(smf.ols(FORMULA, frame).fit()).conf_int_conformal(new)
+    )
+    gone = made.conf_int_conformal(new, wls_weights=[np.nan, 1.0])
+    assert gone.loc[7].isna().all() and gone.loc[3].notna().all()
+    # Bounds on the movement of predictions are in units of the response.
+    tau = made.tau(new, z=2.0)
+    assert tau.shape == (2, 41) and np.all(tau.to_numpy() > 0)
+    stable = made.conf_int_conformal(new, method="stable", wls_weights="w")
+    assert np.all(stable["lower"] <= by_column["lower"]) and np.all(stable["upper"] >= by_column["upper"])
+    one = made.conf_int_conformal(new, method="replace_one", z_hat=1.0, wls_weights="w")
+    assert np.all(one["lower"] <= by_column["lower"]) and np.all(one["upper"] >= by_column["upper"])
+    for bad in (-1.0, [1.0], "v", [[1.0, 2.0]]):
+        with pytest.raises(InputError, match="wls_weights"):
+            made.conf_int_conformal(new, wls_weights=bad)
+    with pytest.raises(InputError, match="give exog"):
+        made.conf_int_conformal(wls_weights=2.0)
+    with pytest.raises(InputError, match="go with a weighted model"):
+        stabconf.conformal(smf.ols(FORMULA, frame).fit()).conf_int_conformal(new, wls_weights=2.0)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_method_and_the_summary_work(name):
+    fit, _, options = CASES[name]
+    frame, new = drawn(0)
+    made = stabconf.conformal(fit(from_formula(frame)), alpha=0.2, **options)
+    exact = made.conf_int_conformal(new)
+    for method in ("split", "cross", "cv+", "jackknife+"):
+        ends = made.conf_int_conformal(new, method=method)
+        assert np.all(ends["lower"] < ends["upper"])
+    off = made.conf_int_conformal(new, method="root") - exact
+    assert np.max(np.abs(off.to_numpy())) < 1e-3
+    text = str(made.summary())
+    assert made.recipe.label in text and "Coefficients are those of statsmodels" in text
+    assert "guarantee" in text.lower() and "exact" in text
+    expected = {"huber": "scale is held fixed", "wls": "part of the row", "median": "smallest norm"}
+    assert expected.get(name, "") in text.replace("\n    ", " ")
+    if name in ("ridge", "elastic net"):
+        assert "read off the coefficients" in text
+
+
+def test_pickling_round_trips(tmp_path):
+    frame, new = drawn(0)
+    for make in (from_formula(frame), from_arrays(frame)):
+        exog = new if make.__qualname__.startswith("from_formula") else arrays_of(new)[1].to_numpy()
+        res = make(sm.WLS).fit()
+        made = stabconf.conformal(res)
+        ends = made.conf_int_conformal(exog)
+        made.save(tmp_path / "made.pickle")
+        again = stabconf.load(tmp_path / "made.pickle")
+        pd.testing.assert_frame_equal(again.conf_int_conformal(exog), ends)
+        pd.testing.assert_frame_equal(
+            stabconf.conformal(pickle.loads(pickle.dumps(res))).conf_int_conformal(exog), ends
+        )
+
+
+def test_after_remove_data_what_survives_serves_and_what_does_not_is_named():
+    frame, new = drawn(0)
+    res = from_formula(frame)(sm.OLS).fit()
+    before = stabconf.conformal(res)
+    ends = before.conf_int_conformal(new)
+    res.remove_data()
+    pd.testing.assert_frame_equal(stabconf.conformal(res).conf_int_conformal(new), ends)  # has its frame
+    pd.testing.assert_frame_equal(before.conf_int_conformal(new), ends)
+    arrays = from_arrays(frame)(sm.OLS).fit()
+    before = stabconf.conformal(arrays)
+    arrays.remove_data()
+    with pytest.raises(InputError, match="remove_data"):
+        stabconf.conformal(arrays)
+    np.testing.assert_allclose(before.conf_int_conformal(arrays_of(new)[1].to_numpy()), ends)
+
+
+def test_frames_that_were_changed_and_dropped_columns_do_no_harm():
+    frame, new = drawn(0)
+    res = smf.ols(FORMULA, frame).fit()
+    ends = stabconf.conformal(res).conf_int_conformal(new)
+    frame["x1"] = 0.0
+    pd.testing.assert_frame_equal(stabconf.conformal(res).conf_int_conformal(new), ends)
+    frame.index = range(len(frame))
+    made = stabconf.conformal(res)
+    np.testing.assert_allclose(made.conf_int_conformal(new), ends)
+    with pytest.raises(InputError, match="category that training did not have"):
+        made.conf_int_conformal(new.assign(g="z"))
+    with pytest.raises(InputTypeError, match="cannot be pickled"):
+        made.save("nowhere.pickle")
+    frame, new = drawn(0)
+    fewer = sm.OLS.from_formula(FORMULA, frame, drop_cols=["x2"]).fit()
+    wanted = stabconf.conformal(smf.ols("y ~ x1 + C(g)", frame).fit()).conf_int_conformal(new)
+    np.testing.assert_allclose(stabconf.conformal(fewer).conf_int_conformal(new), wanted)
+
+
+def test_names_of_the_calling_scope_and_transformed_responses_are_known():
+    frame, new = drawn(0)
+    shift = 10.0
+
+    def root(values):
+        return np.sqrt(values + shift)
+
+    res = smf.ols("root(y) ~ np.exp(x1 / shift) + bs(x2, df=4)", frame).fit()
+    inside = new.assign(x2=[1.0, 4.0])
+    made = stabconf.conformal(res)
+    table = made.get_prediction(inside).summary_frame()
+    np.testing.assert_allclose(table["mean"], res.predict(inside))
+    assert made.conf_int_conformal(inside).columns.name == "root(y)"
+
+
+def test_coefficients_that_do_not_minimise_are_named():
+    frame, _ = drawn(0)
+    early = smf.ols(FORMULA, frame).fit_regularized(alpha=0.2, L1_wt=0.5, maxiter=2)
+    with pytest.warns(MismatchWarning, match=r"OLS, regularised.*differ from the minimiser.*maxiter"):
+        stabconf.conformal(early, penalty=0.2, l1_ratio=0.5)
+    with pytest.warns(MismatchWarning, match=r"QuantReg.*p_tol"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=sm.tools.sm_exceptions.IterationLimitWarning)
+        stabconf.conformal(smf.quantreg(FORMULA, frame).fit(max_iter=2))
+    with pytest.warns(MismatchWarning, match=r"RLM, HuberT.*conv='coefs'"):
+        stabconf.conformal(smf.rlm(FORMULA, frame).fit(conv="dev", tol=1.0))
+    with pytest.warns(MismatchWarning, match="check the penalty"):
+        stabconf.conformal(
+            smf.ols(FORMULA, frame).fit_regularized(alpha=0.2, L1_wt=0), penalty=0.1, l1_ratio=0
+        )
+
+
+# Penalties ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("l1_ratio", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("free", [False, True])
+def test_the_penalty_is_read_off_the_coefficients(l1_ratio, free):
+    frame, _ = drawn(1)
+    y, X = (np.asarray(each) for each in arrays_of(frame))
+    strength = 0.2 * np.ones(5)
+    strength[0] = 0.0 if free else 0.2
+    res = sm.OLS(y, X).fit_regularized(alpha=strength, L1_wt=l1_ratio, **TIGHT if l1_ratio else {})
+    found = recovered_penalty(X, y, res.params, 0)
+    np.testing.assert_allclose(found.ridge, (1 - l1_ratio) * strength, atol=1e-7)
+    np.testing.assert_allclose(found.lasso, l1_ratio * strength, atol=1e-7)
+
+
+def test_a_penalty_that_cannot_be_read_off_must_be_given():
+    frame, new = drawn(0)
+    res = smf.ols(FORMULA, frame).fit_regularized(alpha=VECTOR, L1_wt=0.5, **TIGHT)
+    with pytest.raises(InputError, match="give penalty= and l1_ratio="):
+        stabconf.conformal(res)
+    stabconf.conformal(res, penalty=VECTOR, l1_ratio=0.5)
+    with pytest.raises(InputError, match="together"):
+        stabconf.conformal(res, penalty=VECTOR)
+    with pytest.raises(InputError, match="each of the 5"):
+        stabconf.conformal(res, penalty=[1.0, 2.0], l1_ratio=0.5)
+    with pytest.raises(InputError, match="l1_ratio"):
+        stabconf.conformal(res, penalty=0.1, l1_ratio=2)
+    with pytest.raises(InputError, match="go with results of fit_regularized"):
+        stabconf.conformal(smf.ols(FORMULA, frame).fit(), penalty=0.1, l1_ratio=0)
+    stabconf.register()
+    try:
+        ends = res.conf_int_conformal(new, penalty=VECTOR, l1_ratio=0.5)
+        assert np.all(np.isfinite(ends))
+    finally:
+        stabconf.unregister()
+
+
+# Refusals -----------------------------------------------------------------------------------------
+
+
+def refused():
+    """Results that have no exact sets, and what their errors must say."""
+    frame, _ = drawn(0)
+    y, X = frame["y"], arrays_of(frame)[1]
+    norms = sm.robust.norms
+    for norm in (norms.TukeyBiweight, norms.AndrewWave, norms.RamsayE, norms.Hampel, norms.TrimmedMean):
+        yield f"RLM with the norm {norm.__name__}.*HuberT.*estimator=", sm.RLM(y, X, M=norm()).fit()
+    counts = sm.GLM(np.round(np.abs(y)), X, family=sm.families.Poisson())
+    yield "GLM has no exact.*supported are OLS.*estimator=", counts.fit()
+    yield "GLM with weights", sm.GLM(y, X, var_weights=frame["w"]).fit()
+    yield "Logit has no exact.*estimator=", sm.Logit((y > 0).astype(float), X).fit(disp=0)
+    yield "GLS has.*not exchangeable", sm.GLS(y, X, sigma=1 / frame["w"]).fit()
+    yield "GLSAR has.*not exchangeable", sm.GLSAR(y.to_numpy(), X.to_numpy()).fit()
+    yield "AutoReg has.*not exchangeable", sm.tsa.AutoReg(y.to_numpy(), 1).fit()
+    yield "refit=True", sm.OLS(y, X).fit_regularized(alpha=0.1, refit=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mixed = sm.MixedLM(y, X[["const", "x1"]], groups=np.resize([0, 1, 2, 3], len(y))).fit()
+        deficient = sm.OLS(y, X.assign(twice=2 * X["x1"])).fit()
+    yield "MixedLM has.*depend on each other", mixed
+    yield "have rank 5", deficient
+
+
+def test_what_is_not_supported_is_refused_with_a_way_out():
+    count = 0
+    for match, res in refused():
+        with pytest.raises(AssumptionError, match=f"(?s){match}"):
+            stabconf.conformal(res)
+        count += 1
+    assert count == 14
+    with pytest.raises(InputTypeError, match="give a fitted result"):
+        stabconf.conformal("res")
+    frame, new = drawn(0)
+    with pytest.raises(AssumptionError, match="transductive"):
+        stabconf.conformal(smf.ols(FORMULA, frame).fit()).conf_int_conformal(new, transductive=True)
+    with pytest.raises(InputError, match="weights must be positive"):
+        stabconf.conformal(smf.wls(FORMULA, frame, weights=frame["w"].clip(lower=1) - 1).fit())
+
+
+# Registration -------------------------------------------------------------------------------------
+
+
+def test_register_and_unregister_leave_the_classes_as_found():
+    classes = (RegressionResults, OLSResults, QuantRegResults, RLMResults, RegularizedResults)
+    before = [dict(vars(kind)) for kind in classes]
+    frame, new = drawn(0)
+    res = smf.ols(FORMULA, frame).fit()
+    assert not hasattr(res, "conf_int_conformal")
+    stabconf.register()
+    stabconf.register()
+    try:
+        for fit, _, options in CASES.values():
+            fitted = fit(from_formula(frame))
+            if not hasattr(fitted, "conf_int_conformal"):
+                assert isinstance(fitted.model, sm.GLM)
+                continue
+            ends = fitted.conf_int_conformal(new, alpha=0.2, **options)
+            wanted = stabconf.conformal(fitted, **options).conf_int_conformal(new, alpha=0.2)
+            pd.testing.assert_frame_equal(ends, wanted)
+        with pytest.raises(AssumptionError, match="GLS has"):
+            sm.GLS(frame["y"], arrays_of(frame)[1]).fit().conf_int_conformal()
+    finally:
+        stabconf.unregister()
+    stabconf.unregister()
+    assert [dict(vars(kind)) for kind in classes] == before
+    assert not hasattr(res, "conf_int_conformal")
+
+
+def test_a_method_of_the_same_name_is_left_alone(monkeypatch):
+    monkeypatch.setattr(RLMResults, "conf_int_conformal", len, raising=False)
+    with pytest.raises(InputError, match="not stabconf's"):
+        stabconf.register()
+    assert "conf_int_conformal" not in vars(RegressionResults)
+    stabconf.unregister()
+    assert RLMResults.conf_int_conformal is len
+
+
+def test_results_are_not_changed():
+    frame, new = drawn(0)
+    res = smf.ols(FORMULA, frame).fit()
+    before = pickle.dumps([res.params, res.model.exog, res.model.endog, sorted(vars(res.model))])
+    stabconf.conformal(res).conf_int_conformal(new)
+    assert pickle.dumps([res.params, res.model.exog, res.model.endog, sorted(vars(res.model))]) == before
+
+
+# Speed --------------------------------------------------------------------------------------------
+
+
+def test_memory_of_exact_least_squares_does_not_grow_with_n_times_m():
+    import tracemalloc
+
+    rng = np.random.default_rng(0)
+    X = sm.add_constant(rng.standard_normal((4000, 5)))
+    made = stabconf.conformal(sm.OLS(X.sum(axis=1) + rng.standard_t(3, 4000), X).fit())
+    new = sm.add_constant(rng.standard_normal((20_000, 5)))
+    made.conf_int_conformal(new[:10])
+    tracemalloc.start()
+    try:
+        made.conf_int_conformal(new, progress=False)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 0.02 * 8 * 4000 * 20_000, sys.getsizeof(new)
