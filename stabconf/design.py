@@ -1,6 +1,6 @@
 """From a formula and a frame to plain arrays, and the same map for new rows.
 
-patsy lives here only. The formula sees the columns of the frame, the names of the caller's scope that
+patsy lives here (and in `terms`) only. The formula sees the columns of the frame, the names of the caller's scope that
 it mentions, and nothing else; those names are kept, so that the map can be rebuilt from formula, frame
 and names after pickling (patsy's own objects refuse to be pickled).
 """
@@ -17,6 +17,7 @@ import patsy
 
 from .columns import column_scales
 from .errors import DataWarning, FormulaError, InputError, InputTypeError
+from .terms import response_values, term_values
 from .user_frames import as_frame, check_duplicates, check_finite, listed, numbers, plain
 
 __all__ = ["Design", "build_design", "caller_scope", "standardizer"]
@@ -60,7 +61,8 @@ class Design:
         kept = self.kept = right.index.to_numpy()
         self._info = right.design_info
         self.names = list(self._info.column_names)
-        self.response = left.design_info.column_names[0]
+        self._left = left.design_info
+        self.response = self._left.column_names[0]
         _check_response(left, formula)
         self.y = left.iloc[:, 0].to_numpy(dtype=float)
         self.X = np.ascontiguousarray(right.to_numpy(dtype=float))
@@ -162,6 +164,15 @@ class Design:
                     f"scale={what!r} is not a column of {argument}: add it, or give a callable"
                 )
         return tuple(numbers(frame[what], f"scale={what!r}") for frame in frames)
+
+    def responses(self, new):
+        """Responses of new rows as the formula makes them (m,), NaN where missing; None without its columns."""
+        used = set().union(*(_names_in(factor.code) for factor in self._left.factor_infos))
+        return response_values(self._left, used - set(self._scope), as_frame(new, "exog"), self.formula)
+
+    def terms(self, term, new):
+        """Values of the factors of a formula term at new rows: ``{name: (m,) array}``."""
+        return term_values(term, self.frame_of(new), {"np": np, **self._scope})
 
     def frame_of(self, new):
         """New rows as a frame; the training rows where there are none."""
