@@ -12,11 +12,12 @@ from .errors import InputError, InputTypeError
 from .files import write_whole
 from .frames import interval_frame, level_frame
 from .prediction import Prediction
+from .presentation import Presentation
 
 __all__ = ["BaseResults", "load"]
 
 
-class BaseResults:
+class BaseResults(Presentation):
     """Labels on what the array modules compute.
 
     A subclass has ``model`` (what was fitted), and makes predictions and intervals of standardised design
