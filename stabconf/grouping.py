@@ -8,7 +8,7 @@ import pandas as pd
 from .checks import is_count, is_number
 from .errors import InputError, InputTypeError
 
-__all__ = ["MISSING", "OUTSIDE", "group_labels"]
+__all__ = ["MISSING", "OUTSIDE", "crossed", "group_labels"]
 
 MISSING, OUTSIDE = "(missing)", "(outside)"
 _MOST_VALUES = 30  # a number with more different values than this wants bins
@@ -145,3 +145,19 @@ def _edge(edge, digits):
     if not np.isfinite(edge) or not 1e-4 <= abs(edge) < 1e7:
         return f"{edge:.{digits}g}"
     return np.format_float_positional(float(f"{edge:.{digits}g}"), trim="-")
+
+
+def crossed(groups):
+    """One Categorical of all groupings, and their name; None twice without any."""
+    if groups is None:
+        return None, None
+    names = list(groups.columns)
+    if len(names) == 1:
+        return pd.Categorical(groups[names[0]]), str(names[0])
+    each = [pd.Categorical(groups[name]) for name in names]
+    codes = np.zeros(len(groups), dtype=int)
+    for one in each:
+        codes = codes * len(one.categories) + one.codes
+    words = groups.astype(str).agg(", ".join, axis=1)
+    order = words[np.argsort(codes, kind="stable")].drop_duplicates()
+    return pd.Categorical(words, categories=list(order), ordered=True), ", ".join(map(str, names))

@@ -11,6 +11,7 @@ from .advice import check_one_alpha
 from .bands import bands_of, bands_of_levels
 from .coverage import coverage_table
 from .errors import AssumptionError, InputError
+from .grouping import crossed
 from .penalty_path import as_penalties, stability_path
 from .plots import draw_conformity, draw_coverage, draw_intervals, draw_stability, draw_widths
 from .report import write_report
@@ -301,19 +302,3 @@ def _candidates(lower, upper, prediction, y):
     high = upper if np.isfinite(upper) else max(prediction, y.max()) + 0.2 * reach
     margin = 0.4 * (high - low) or 1.0
     return np.unique(np.append(np.linspace(low - margin, high + margin, 199), [low, high]))
-
-
-def crossed(groups):
-    """One Categorical of all groupings, and their name; None twice without any."""
-    if groups is None:
-        return None, None
-    names = list(groups.columns)
-    if len(names) == 1:
-        return pd.Categorical(groups[names[0]]), str(names[0])
-    each = [pd.Categorical(groups[name]) for name in names]
-    codes = np.zeros(len(groups), dtype=int)
-    for one in each:
-        codes = codes * len(one.categories) + one.codes
-    words = groups.astype(str).agg(", ".join, axis=1)
-    order = words[np.argsort(codes, kind="stable")].drop_duplicates()
-    return pd.Categorical(words, categories=list(order), ordered=True), ", ".join(map(str, names))

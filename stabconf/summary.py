@@ -15,7 +15,7 @@ from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
 from .tables import html_table, latex_escaped, latex_table, percent
 
-__all__ = ["summarise", "summarise_estimator"]
+__all__ = ["summarise", "summarise_estimator", "table_cells"]
 
 _WIDTH = 78
 
@@ -24,11 +24,11 @@ class _Summary(Summary):
     """statsmodels' `Summary`, which escapes labels and keeps tables of different widths apart."""
 
     def as_html(self):
-        parts = [html_table(*_cells(table), table.title, "simpletable") for table in self.tables]
+        parts = [html_table(*table_cells(table), table.title, "simpletable") for table in self.tables]
         return "\n".join([*parts, *(f"<p>{html.escape(note)}</p>" for note in self.notes)])
 
     def as_latex(self):
-        parts = [latex_table(*_cells(table), table.title) for table in self.tables]
+        parts = [latex_table(*table_cells(table), table.title) for table in self.tables]
         notes = [latex_escaped(note) for note in self.notes]
         return "\n\n".join([*parts, " \\newline\n".join(notes)])
 
@@ -36,7 +36,7 @@ class _Summary(Summary):
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         for table in self.tables:
-            head, lines = _cells(table)
+            head, lines = table_cells(table)
             writer.writerows([[table.title]] if table.title else [])
             writer.writerows([head, *lines] if head else lines)
         writer.writerows([note] for note in self.notes)
@@ -49,7 +49,7 @@ class _Summary(Summary):
         self.add_extra_txt(["Notes:", *(line for lines in wrapped for line in lines)])
 
 
-def _cells(table):
+def table_cells(table):
     """The header (or None) and the lines of a `SimpleTable`, as strings."""
     rows = [[str(each.data or "").strip() for each in row] for row in table]
     has_head = any(each.datatype == "header" for each in table[0])

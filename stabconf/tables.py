@@ -3,7 +3,7 @@
 import html
 import math
 
-__all__ = ["cell", "html_table", "latex_escaped", "latex_table", "markdown_table", "percent"]
+__all__ = ["cell", "html_table", "latex_escaped", "latex_table", "markdown_escaped", "markdown_table", "percent"]
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -43,6 +43,17 @@ def percent(share):
     return f"{100 * share:.1f}".removesuffix(".0") + " %"
 
 
+def markdown_escaped(text):
+    """Text that Markdown shows as it is.
+
+    Examples
+    --------
+    >>> markdown_escaped("a|b <i>")
+    'a\\\\|b &lt;i>'
+    """
+    return str(text).translate(_MARKDOWN)
+
+
 def markdown_table(header, lines):
     """A pipe table; the first column is left-aligned, the others are right-aligned.
 
@@ -54,7 +65,7 @@ def markdown_table(header, lines):
     | a\\|b | 1.5 |
     """
     ruler = [":--", *["--:"] * (len(header) - 1)]
-    rows = [[str(text).translate(_MARKDOWN) for text in row] for row in (header, *lines)]
+    rows = [[markdown_escaped(text) for text in row] for row in (header, *lines)]
     return "\n".join("| " + " | ".join(row) + " |" for row in (rows[0], ruler, *rows[1:]))
 
 

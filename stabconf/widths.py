@@ -30,15 +30,30 @@ class WidthReport(pd.DataFrame):
 
     def to_markdown(self):
         """The table in Markdown (needs no other package)."""
-        return markdown_table(*_strings(self))
+        return markdown_table(*self.strings())
 
     def to_latex(self, caption=None):
         """The table as a LaTeX ``tabular`` with booktabs' rules; in a ``table`` with a caption."""
-        return latex_table(*_strings(self), caption)
+        return latex_table(*self.strings(), caption)
 
     def to_html(self, caption=None):
         """The table in HTML, labels escaped."""
-        return html_table(*_strings(self), caption)
+        return html_table(*self.strings(), caption)
+
+    def strings(self):
+        """Header and lines as strings; a column that says nothing is left out."""
+        shown = [name for name in self.columns if name != "missing" or self[name].any()]
+        names = [str(name) for name in self.index.names]
+        header = [*names, *(_HEADS.get(name, name) for name in shown)]
+        lines = []
+        for label, values in zip(self.index, self[shown].itertuples(index=False, name=None), strict=True):
+            labels = label if isinstance(label, tuple) else (label,)
+            texts = [
+                percent(value) if name in _SHARES and value == value else cell(value)
+                for name, value in zip(shown, values, strict=True)
+            ]
+            lines.append([*map(str, labels), *texts])
+        return header, lines
 
     def _repr_html_(self):
         return self.to_html(self.title)
@@ -139,19 +154,3 @@ def _coverage(hits):
     low, high = proportion_confint(int(known.sum()), len(known), alpha=0.05, method="beta")
     ends = {"coverage_lower": float(np.nan_to_num(low)), "coverage_upper": float(np.nan_to_num(high, nan=1.0))}
     return {"coverage": float(np.mean(known)), **ends}
-
-
-def _strings(report):
-    """Header and lines as strings; a column that says nothing is left out."""
-    shown = [name for name in report.columns if name != "missing" or report[name].any()]
-    names = [str(name) for name in report.index.names]
-    header = [*names, *(_HEADS.get(name, name) for name in shown)]
-    lines = []
-    for label, values in zip(report.index, report[shown].itertuples(index=False, name=None), strict=True):
-        labels = label if isinstance(label, tuple) else (label,)
-        texts = [
-            percent(value) if name in _SHARES and value == value else cell(value)
-            for name, value in zip(shown, values, strict=True)
-        ]
-        lines.append([*map(str, labels), *texts])
-    return header, lines

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..tables import percent
-from .style import BLACK, BLUE, GREY, RED, new_axes, short, tidy
+from .style import BLACK, BLUE, GREY, RED, legend, new_axes, short, tidy
 
 __all__ = ["draw_conformity"]
 
@@ -41,5 +41,5 @@ def draw_conformity(z, p, p_lo, p_up, pieces, alpha, prediction, response, ax=No
     ax.set_ylim(0, 1.02)
     ax.set_xlabel(f"candidate for {short(response, 40)}")
     ax.set_ylabel("p-value")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), frameon=False, ncols=3)
+    legend(ax, 3)
     return ax

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..tables import percent
-from .style import BAND, BLACK, BLUE, RED, new_axes, short, tidy
+from .style import BAND, BLACK, BLUE, RED, legend, new_axes, short, tidy
 
 __all__ = ["draw_intervals"]
 
@@ -31,7 +31,8 @@ def draw_intervals(bands, x=None, name=None, ax=None):
     places, levels = _places(None if x is None else x[kept], mean)
     low, high = _limits(mean, lower, upper, y)
     ends = np.clip(lower, low, high), np.clip(upper, low, high)
-    label = f"{percent(1 - bands.attrs['alpha'])} interval"
+    kind = {"two-sided": "interval"}.get(bands.attrs["side"], f"{bands.attrs['side']} bound")
+    label = f"{percent(1 - bands.attrs['alpha'])} {kind}"
     _draw_bands(ax, places, mean, *ends, levels is None, label)
     if bands.attrs["side"] == "two-sided":
         _mark_infinite(ax, places, np.isinf(lower), np.isinf(upper), low, high)
@@ -42,7 +43,7 @@ def draw_intervals(bands, x=None, name=None, ax=None):
     _label_x(ax, levels, places, name, x is None)
     ax.set_ylabel(short(bands.attrs["response"], 40))
     if len(mean):
-        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), frameon=False, ncols=2)
+        legend(ax)
     return ax
 
 
@@ -104,10 +105,12 @@ def _mark_infinite(ax, places, below, above, low, high):
     """Triangles where an end is infinite."""
     label = f"goes on to infinity ({int(np.sum(below | above))})"
     for ends, height, marker in ((above, high, "^"), (below, low, "v")):
-        if ends.any():
+        at = places[ends]
+        if len(at):
+            at = np.sort(at)[:: max(1, len(at) // 25)]  # a few say it
             ax.scatter(
-                places[ends],
-                np.full(int(ends.sum()), height),
+                at,
+                np.full(len(at), height),
                 marker=marker,
                 s=36,
                 color=BLUE,

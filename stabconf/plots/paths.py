@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .style import BLACK, BLUE, GREEN, GREY, ORANGE, RED, new_axes, short, tidy
+from .style import BLACK, BLUE, GREEN, GREY, ORANGE, RED, legend, new_axes, short, tidy
 
 __all__ = ["draw_criterion", "draw_stability"]
 
@@ -37,16 +37,14 @@ def draw_stability(path, chosen, alpha, response, ax=None):
     drawn = drawn[np.isfinite(drawn)]
     if len(drawn) and drawn.max() > 8 * drawn.min():
         ax.set_yscale("log")
-    ax.set_ylabel(f"mean width, {short(response, 24)} (alpha = {alpha:g})")
+    ax.set_ylabel(f"mean width for {short(response, 24)}, alpha = {alpha:g}")
     share = ax.twinx()
     share.spines["top"].set_visible(False)
     share.plot(x, 100 * path["share"], color=GREY, linestyle=":", marker=".", label="share due to stability")
     share.set_ylim(0, 100)
-    share.set_ylabel("share of the stable width due to stability, %", color=GREY)
+    share.set_ylabel("due to stability, % of the stable width", color=GREY)
     share.tick_params(axis="y", colors=GREY)
-    handles = [*ax.get_legend_handles_labels()[0], *share.get_legend_handles_labels()[0]]
-    labels = [handle.get_label() for handle in handles]
-    ax.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, -0.16), frameon=False, ncols=3)
+    legend(ax, 3, [*ax.get_legend_handles_labels()[0], *share.get_legend_handles_labels()[0]])
     return ax
 
 
@@ -68,7 +66,7 @@ def draw_criterion(path, chosen, label, ax=None):
     ax.plot(x, y, color=GREEN, marker="o", markersize=5, label="on the pilot rows")
     _penalty_axis(ax, x, chosen)
     ax.set_ylabel(label)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), frameon=False, ncols=3)
+    legend(ax, 3)
     return ax
 
 

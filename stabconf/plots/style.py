@@ -1,6 +1,6 @@
 """What the figures share: palette, axes, labels."""
 
-__all__ = ["BAND", "BLACK", "BLUE", "GREEN", "GREY", "ORANGE", "PALETTE", "RED", "new_axes", "short", "tidy"]
+__all__ = ["BAND", "BLACK", "BLUE", "GREEN", "GREY", "ORANGE", "PALETTE", "RED", "legend", "new_axes", "short", "tidy"]
 
 BLACK, ORANGE, SKY, GREEN, BLUE = "#000000", "#e69f00", "#56b4e9", "#009e73", "#0072b2"
 RED, PURPLE, GREY = "#d55e00", "#cc79a7", "#767676"
@@ -23,6 +23,13 @@ def tidy(ax, grid="y"):
     ax.set_axisbelow(True)
     ax.grid(axis=grid, color="#dddddd", linewidth=0.6)
     return ax
+
+
+def legend(ax, columns=2, handles=None):
+    """A legend above the axes, where it hides nothing."""
+    handles = ax.get_legend_handles_labels()[0] if handles is None else handles
+    labels = [handle.get_label() for handle in handles]
+    ax.legend(handles, labels, loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False, ncols=columns)
 
 
 def short(text, width=48):
