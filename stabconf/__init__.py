@@ -21,14 +21,17 @@ from .penalties import ElasticNet, NoPenalty, Ridge
 from .residual_scores import UserScore
 from .results import Results
 from .results_base import load
+from .selection import Selection, select_penalty
 
 __all__ = [
     "__version__",
     "fit",
     "compare",
+    "select_penalty",
     "load",
     "Results",
     "EstimatorResults",
+    "Selection",
     "Squared",
     "LAD",
     "Quantile",

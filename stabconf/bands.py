@@ -100,5 +100,7 @@ def _responses(design, new, frame, response):
     except (TypeError, ValueError) as error:
         raise InputTypeError(f"response has values that are not numbers ({error}): give numbers") from error
     if values.shape != (len(frame),):
-        raise InputError(f"response has shape {values.shape}: give one number for each of {len(frame)} rows")
+        raise InputError(
+            f"response has shape {values.shape}: give one number for each of {len(frame)} rows"
+        )
     return values

@@ -102,7 +102,9 @@ def _binned(values, bins, name):
     """Bins of a number: of equal counts for a number of bins, or between edges."""
     numeric = pd.to_numeric(pd.Series(values), errors="coerce")
     if numeric.isna().sum() > pd.isna(pd.Series(values)).sum():
-        raise InputError(f"by={{{name!r}: ...}} bins numbers, and {name!r} has other values: give by={name!r}")
+        raise InputError(
+            f"by={{{name!r}: ...}} bins numbers, and {name!r} has other values: give by={name!r}"
+        )
     known = numeric.dropna().to_numpy(dtype=float)
     if is_count(bins, least=2):
         edges = np.unique(np.quantile(known, np.linspace(0, 1, bins + 1))) if len(known) else np.array([])

@@ -3,7 +3,15 @@
 import html
 import math
 
-__all__ = ["cell", "html_table", "latex_escaped", "latex_table", "markdown_escaped", "markdown_table", "percent"]
+__all__ = [
+    "cell",
+    "html_table",
+    "latex_escaped",
+    "latex_table",
+    "markdown_escaped",
+    "markdown_table",
+    "percent",
+]
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -14,7 +22,7 @@ _LATEX = {
     "|": r"\textbar{}",
     **{sign: rf"\{sign}" for sign in "#$%&_{}"},
 }
-_MARKDOWN = {ord(sign): f"\\{sign}" for sign in "\\`*_[]|~"} | {ord("<"): "&lt;", ord("\n"): " "}
+_MARKDOWN = {ord(sign): f"\\{sign}" for sign in "\\`*_|~"} | {ord("<"): "&lt;", ord("\n"): " "}
 
 
 def cell(value):
@@ -51,7 +59,7 @@ def markdown_escaped(text):
     >>> markdown_escaped("a|b <i>")
     'a\\\\|b &lt;i>'
     """
-    return str(text).translate(_MARKDOWN)
+    return str(text).translate(_MARKDOWN).replace("](", "]\\(")
 
 
 def markdown_table(header, lines):
@@ -85,7 +93,14 @@ def latex_table(header, lines, caption=None):
     rows = [" & ".join(map(latex_escaped, row)) + r" \\" for row in lines]
     head = [" & ".join(map(latex_escaped, header)) + r" \\", r"\midrule"] if header else []
     columns = "l" + "r" * (len(header or lines[0]) - 1)
-    parts = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", *head, *rows, r"\bottomrule", r"\end{tabular}"]
+    parts = [
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        *head,
+        *rows,
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
     if caption:
         parts = [r"\begin{table}", rf"\caption{{{latex_escaped(caption)}}}", r"\centering", *parts]
         parts.append(r"\end{table}")

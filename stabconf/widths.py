@@ -10,7 +10,6 @@ __all__ = ["WidthReport", "covered", "width_report", "widths_of"]
 
 _QUANTILES = {"min": 0.0, "q25": 0.25, "median": 0.5, "q75": 0.75, "max": 1.0}
 _SHARES = ("infinite", "coverage", "coverage_lower", "coverage_upper")
-_HEADS = {"coverage": "covered", "coverage_lower": "from", "coverage_upper": "to"}
 
 
 class WidthReport(pd.DataFrame):
@@ -41,18 +40,14 @@ class WidthReport(pd.DataFrame):
         return html_table(*self.strings(), caption)
 
     def strings(self):
-        """Header and lines as strings; a column that says nothing is left out."""
-        shown = [name for name in self.columns if name != "missing" or self[name].any()]
-        names = [str(name) for name in self.index.names]
-        header = [*names, *(_HEADS.get(name, name) for name in shown)]
+        """Header and lines as strings; rows without an interval are counted where there are any."""
+        shown = [name for name in self.columns if name not in _SHARES[2:]]
+        shown = [name for name in shown if name != "missing" or self[name].any()]
+        header = [*map(str, self.index.names), *shown]
         lines = []
-        for label, values in zip(self.index, self[shown].itertuples(index=False, name=None), strict=True):
+        for label, (_, values) in zip(self.index, self.iterrows(), strict=True):
             labels = label if isinstance(label, tuple) else (label,)
-            texts = [
-                percent(value) if name in _SHARES and value == value else cell(value)
-                for name, value in zip(shown, values, strict=True)
-            ]
-            lines.append([*map(str, labels), *texts])
+            lines.append([*map(str, labels), *(_text(name, values) for name in shown)])
         return header, lines
 
     def _repr_html_(self):
@@ -97,7 +92,7 @@ def width_report(widths, hits, groups, attrs):
     >>> report = width_report(np.array([1.0, 3.0, np.inf]), None, groups, {"alpha": 0.1})
     >>> report[["count", "mean", "max", "infinite"]]
        count  mean  max  infinite
-    g                            
+    g
     a      2   2.0  3.0       0.0
     b      1   NaN  inf       1.0
     """
@@ -152,5 +147,21 @@ def _coverage(hits):
     if len(known) == 0:
         return dict.fromkeys(_SHARES[1:], np.nan)
     low, high = proportion_confint(int(known.sum()), len(known), alpha=0.05, method="beta")
-    ends = {"coverage_lower": float(np.nan_to_num(low)), "coverage_upper": float(np.nan_to_num(high, nan=1.0))}
+    ends = {
+        "coverage_lower": float(np.nan_to_num(low)),
+        "coverage_upper": float(np.nan_to_num(high, nan=1.0)),
+    }
     return {"coverage": float(np.mean(known)), **ends}
+
+
+def _text(name, values):
+    """A cell of the table: shares in per cent, coverage with its interval."""
+    value = values[name]
+    if np.isnan(value):
+        return ""
+    if name == "coverage":
+        low, high = percent(values["coverage_lower"]), percent(values["coverage_upper"])
+        return f"{percent(value)} ({low.removesuffix(' %')} to {high})"
+    if name in _SHARES:
+        return percent(value)
+    return str(int(value)) if name in ("count", "missing") else cell(float(value))

@@ -20,9 +20,7 @@ def draw_coverage(table, ax=None):
     nominal = 1.0 - table["alpha"].to_numpy()
     count = int(table["count"].max())
     label = f"95 % of draws of {count} rows"
-    ax.fill_between(
-        nominal, table["band_lower"], table["band_upper"], color=BAND, linewidth=0, label=label
-    )
+    ax.fill_between(nominal, table["band_lower"], table["band_upper"], color=BAND, linewidth=0, label=label)
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=1.0, linestyle="--", label="as asked for")
     ax.plot(nominal, table["coverage"], color=BLACK, marker="o", markersize=4.5, label="new rows")
     low = max(0.0, np.floor(10 * min(nominal.min(), table["coverage"].min()) - 0.5) / 10)

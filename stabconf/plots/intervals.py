@@ -93,7 +93,9 @@ def _draw_bands(ax, places, mean, lower, upper, numeric, label):
     many = len(mean) > _MANY
     ax.vlines(places, lower, upper, color=BAND, linewidth=thick, label=label, rasterized=many)
     size = float(np.clip(500.0 / max(len(mean), 1), 3.0, 26.0))
-    ax.scatter(places, mean, s=size, color=BLUE, marker="D", label="prediction", rasterized=many, zorder=2.5)
+    ax.scatter(
+        places, mean, s=size, color=BLUE, marker="D", label="prediction", rasterized=many, zorder=2.5
+    )
 
 
 def _is_curve(mean):

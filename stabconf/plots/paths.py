@@ -40,7 +40,9 @@ def draw_stability(path, chosen, alpha, response, ax=None):
     ax.set_ylabel(f"mean width for {short(response, 24)}, alpha = {alpha:g}")
     share = ax.twinx()
     share.spines["top"].set_visible(False)
-    share.plot(x, 100 * path["share"], color=GREY, linestyle=":", marker=".", label="share due to stability")
+    share.plot(
+        x, 100 * path["share"], color=GREY, linestyle=":", marker=".", label="share due to stability"
+    )
     share.set_ylim(0, 100)
     share.set_ylabel("due to stability, % of the stable width", color=GREY)
     share.tick_params(axis="y", colors=GREY)

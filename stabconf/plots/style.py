@@ -1,6 +1,19 @@
 """What the figures share: palette, axes, labels."""
 
-__all__ = ["BAND", "BLACK", "BLUE", "GREEN", "GREY", "ORANGE", "PALETTE", "RED", "legend", "new_axes", "short", "tidy"]
+__all__ = [
+    "BAND",
+    "BLACK",
+    "BLUE",
+    "GREEN",
+    "GREY",
+    "ORANGE",
+    "PALETTE",
+    "RED",
+    "legend",
+    "new_axes",
+    "short",
+    "tidy",
+]
 
 BLACK, ORANGE, SKY, GREEN, BLUE = "#000000", "#e69f00", "#56b4e9", "#009e73", "#0072b2"
 RED, PURPLE, GREY = "#d55e00", "#cc79a7", "#767676"

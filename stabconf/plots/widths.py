@@ -28,7 +28,9 @@ def draw_widths(widths, labels, name, attrs, ax=None):
     groups = [] if labels is None else list(labels.categories)
     ax = tidy(new_axes(ax, height=4.0 if labels is None else 1.5 + 0.5 * len(groups)), "x")
     what = "width" if attrs["side"] == "two-sided" else "margin"
-    ax.set_xlabel(f"{what} of the {percent(1 - attrs['alpha'])} interval for {short(attrs['response'], 32)}")
+    ax.set_xlabel(
+        f"{what} of the {percent(1 - attrs['alpha'])} interval for {short(attrs['response'], 32)}"
+    )
     if labels is None:
         _histogram(ax, widths)
     else:

@@ -7,19 +7,24 @@ from ..files import write_whole
 from .content import collect
 from .formats import as_html, as_markdown
 
-__all__ = ["write_report"]
+__all__ = ["check_path", "write_report"]
+
+
+def check_path(path):
+    """The path of a report, once it is known that one can be written there."""
+    target = Path(path)
+    if target.suffix.lower() not in (".html", ".htm", ".md"):
+        raise InputError(f"path={str(path)!r}: give a name that ends in .html or .md")
+    if not target.parent.is_dir():
+        raise InputError(f"path={str(path)!r}: there is no folder {str(target.parent)!r}; make it first")
+    return target
 
 
 def write_report(results, path, new, alpha, by, response, options):
     """Write a report; arguments as in `Presentation.report`."""
-    target = Path(path)
-    kind = target.suffix.lower()
-    if kind not in (".html", ".htm", ".md"):
-        raise InputError(f"path={str(path)!r}: give a name that ends in .html or .md")
-    if not target.parent.is_dir():
-        raise InputError(f"path={str(path)!r}: there is no folder {str(target.parent)!r}; make it first")
+    target = check_path(path)
     content = collect(results, new, alpha, by, response, options)
-    if kind != ".md":
+    if target.suffix.lower() != ".md":
         return write_whole(target, as_html(content).encode("utf-8"))
     folder = target.with_name(target.stem + "_files")
     folder.mkdir(exist_ok=True)

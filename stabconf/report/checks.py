@@ -57,7 +57,10 @@ def _is_number(column):
 
 
 def _row_table(design, rows):
-    lines = [["training rows used", str(len(design.y))], ["dropped, a value is missing", str(len(design.dropped))]]
+    lines = [
+        ["training rows used", str(len(design.y))],
+        ["dropped, a value is missing", str(len(design.dropped))],
+    ]
     if len(design.dropped):
         lines.append(["dropped rows", _labels(design.dropped)])
     if rows is not None:
@@ -89,7 +92,9 @@ def _range_table(trained, new):
 def _level_table(name, trained, new):
     counts = [column.astype(object).value_counts() for column in (trained, new) if column is not None]
     levels = list(counts[0].index)
-    lines = [[str(level), *(str(int(count.get(level, 0))) for count in counts)] for level in levels[:_LEVELS]]
+    lines = [
+        [str(level), *(str(int(count.get(level, 0))) for count in counts)] for level in levels[:_LEVELS]
+    ]
     header = [str(name), "training", *(["new"] if new is not None else [])]
     more = len(levels) - _LEVELS
     return Table(f"Categories of {name}", header, lines, f"{more} more are not listed." if more > 0 else "")

@@ -20,7 +20,7 @@ from .parts import Content, Table
 
 __all__ = ["collect"]
 
-_LEVELS = (0.1, 0.2, 0.35, 0.5)  # beside alpha, in the figure of coverage
+_LEVELS = (0.2, 0.5, 0.8)  # beside alpha, in the figure of coverage
 _ROWS = 50  # intervals that are listed
 _PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "patsy", "matplotlib")
 _CITE = [
@@ -45,7 +45,10 @@ def collect(results, new, alpha, by, response, options):
         warnings.simplefilter("ignore", UserWarning)
         summary = results.summary(alpha=alpha)
     reports = [first.report(None), *([first.report(groups)] if groups is not None else [])]
-    pictures = [interval_figure(first, _only_column(first.frame, design)), width_figure(first, *crossed(groups))]
+    pictures = [
+        interval_figure(first, _only_column(first.frame, design)),
+        width_figure(first, *crossed(groups)),
+    ]
     if known and np.isfinite(first.hits).any():
         pictures.append(coverage_figure(coverage_table(levels)))
     return Content(
