@@ -120,7 +120,7 @@ def _add_fit(commands):
         action="append",
         type=_grouping,
         metavar="COLUMN[=BINS]",
-        help="group widths by a column or term, or by bins of a number: x=4, or x=0,10,100; may be repeated",
+        help="group widths by a column or term, or by bins of a number: x=4 or x=0,10,100; repeatable",
     )
     command.add_argument("--report", type=Path, metavar="FILE", help="write a report: .html or .md")
     command.add_argument("--intervals", type=Path, metavar="FILE", help="write the intervals as a table")

@@ -1,8 +1,8 @@
 """From a formula and a frame to plain arrays, and the same map for new rows.
 
-patsy lives here (and in `terms`) only. The formula sees the columns of the frame, the names of the caller's scope that
-it mentions, and nothing else; those names are kept, so that the map can be rebuilt from formula, frame
-and names after pickling (patsy's own objects refuse to be pickled).
+patsy lives here and in `terms` only. The formula sees the columns of the frame, the names of the
+caller's scope that it mentions, and nothing else; those names are kept, so that the map can be rebuilt
+from formula, frame and names after pickling (patsy's own objects refuse to be pickled).
 """
 
 import ast
@@ -166,7 +166,7 @@ class Design:
         return tuple(numbers(frame[what], f"scale={what!r}") for frame in frames)
 
     def responses(self, new):
-        """Responses of new rows as the formula makes them (m,), NaN where missing; None without its columns."""
+        """Responses of new rows as the formula makes them (m,), NaN where missing; None if not there."""
         used = set().union(*(_names_in(factor.code) for factor in self._left.factor_infos))
         return response_values(self._left, used - set(self._scope), as_frame(new, "exog"), self.formula)
 

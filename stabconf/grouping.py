@@ -1,6 +1,7 @@
 """Groups of rows for tables and figures: by columns, by bins of a number, or by a term of a formula."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -139,7 +140,7 @@ def _interval_names(edges, closed_left):
         words = [_edge(edge, digits) for edge in edges]
         if len(set(words)) == len(edges):
             break
-    names = [f"({low}, {high}]" for low, high in zip(words, words[1:], strict=False)]
+    names = [f"({low}, {high}]" for low, high in pairwise(words)]
     return ["[" + names[0][1:], *names[1:]] if closed_left else names
 
 

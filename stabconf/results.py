@@ -230,7 +230,7 @@ class Results(BaseResults):
         >>> import stabconf
         >>> from statsmodels.datasets import engel
         >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber", penalty=0.01)
-        >>> print(res.summary(alpha=0.1).tables[1])
+        >>> print(res.summary(alpha=0.1).tables[2])
         ==================================
                          coef standardized
         ----------------------------------

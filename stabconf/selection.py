@@ -96,7 +96,8 @@ def select_penalty(
     formula, data, loss, l1_ratio, standardize
         As in `stabconf.fit`.
     penalties : sequence of float, optional
-        Candidates; by default from 0.001 to 3. They are per row, as in `fit`.
+        Candidates for the final fit; by default from 0.001 to 3. A penalty is per row and the pilot has
+        fewer rows, so there it is larger: what is best for ridge is the same in total, whatever n.
     pilot : float or int
         Share of the complete rows, or number of them, that choose.
     criterion : {"width", "loss"}
@@ -136,14 +137,14 @@ def select_penalty(
     chosen_rows, rest = np.sort(order[:count]), np.sort(order[count:])
     model = {"loss": loss, "l1_ratio": l1_ratio, "standardize": standardize}
     parts = [frame.iloc[np.sort(part)] for part in np.array_split(order[:count], folds)]
-    lines = []
-    with progress_bar(len(penalties), "penalty", "choosing", progress) as bar:
-        for penalty in penalties:
-            options = {**model, "penalty": penalty}
-            measured = [_judge(scope, formula, parts, i, options, criterion, alpha) for i in range(folds)]
-            lines.append(_line(penalty, np.array(measured)))
+    measured = np.empty((folds, len(penalties), 2))
+    with progress_bar(folds, "fold", "choosing", progress) as bar:
+        for held in range(folds):
+            training = pd.concat(parts[:held] + parts[held + 1 :])
+            scaled = [penalty * len(rest) / len(training) for penalty in penalties]  # the same in total
+            measured[held] = _judge(scope, formula, training, parts[held], scaled, model, criterion, alpha)
             bar.update()
-    path = pd.DataFrame(lines)
+    path = _path(penalties, measured)
     best = _best(path)
     path["chosen"] = path["penalty"] == best
     results = fit_in_scope(scope, formula, frame.iloc[rest], penalty=best, **model)
@@ -165,29 +166,37 @@ def _pilot_count(pilot, n, folds):
     least = max(2 * folds, 4)
     if not least <= count <= n - 2:
         raise InputError(
-            f"pilot={pilot!r} is {count} of {n} complete rows: give at least {least} (two a fold), and leave "
-            "2 or more for the fit"
+            f"pilot={pilot!r} is {count} of {n} complete rows: give at least {least} (two a fold), and "
+            "leave 2 or more for the fit"
         )
     return count
 
 
-def _judge(scope, formula, parts, held, options, criterion, alpha):
-    """Criterion and coverage on one held-out fold of the pilot rows."""
-    training = pd.concat([part for place, part in enumerate(parts) if place != held])
+def _judge(scope, formula, training, held, penalties, model, criterion, alpha):
+    """Criterion and coverage (NaN where not measured) on held-out pilot rows, a line a penalty."""
+    out = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StabconfWarning)
-        fitted = fit_in_scope(scope, formula, training, **options)
-        if criterion == "loss":
-            y, mean = fitted._design.responses(parts[held]), fitted.predict(parts[held]).to_numpy()
-            return float(np.mean(fitted.model.loss.value((y - mean) / fitted._scale))), np.nan
-        bands = bands_of(fitted, parts[held], alpha, None, {"method": "exact"})
-    return mean_finite(bands.widths), float(np.mean(bands.hits))
+        first = fit_in_scope(scope, formula, training, penalty=penalties[0], **model)
+        for penalty in penalties:
+            fitted = first._with_penalty(penalty)
+            if criterion == "loss":
+                r = (fitted._design.responses(held) - fitted.predict(held).to_numpy()) / fitted._scale
+                out.append((float(np.mean(fitted.model.loss.value(r))), np.nan))
+            else:
+                bands = bands_of(fitted, held, alpha, None, {"method": "exact"})
+                out.append((mean_finite(bands.widths), float(np.mean(bands.hits))))
+    return out
 
 
-def _line(penalty, measured):
-    values, coverage = measured.T
-    se = np.std(values, ddof=1) / np.sqrt(len(values)) if np.isfinite(values).all() else np.nan
-    return {"penalty": penalty, "criterion": np.mean(values), "se": se, "coverage": np.mean(coverage)}
+def _path(penalties, measured):
+    """Means over the folds, a line a penalty."""
+    values, coverage = np.moveaxis(measured, 2, 0)
+    se = np.full(len(penalties), np.nan)
+    known = np.isfinite(values).all(axis=0)
+    se[known] = np.std(values[:, known], axis=0, ddof=1) / np.sqrt(len(values))
+    columns = {"criterion": values.mean(axis=0), "se": se, "coverage": coverage.mean(axis=0)}
+    return pd.DataFrame({"penalty": penalties, **columns})
 
 
 def _best(path):

@@ -90,11 +90,10 @@ def width_report(widths, hits, groups, attrs):
     --------
     >>> groups = pd.DataFrame({"g": ["a", "a", "b"]})
     >>> report = width_report(np.array([1.0, 3.0, np.inf]), None, groups, {"alpha": 0.1})
-    >>> report[["count", "mean", "max", "infinite"]]
-       count  mean  max  infinite
-    g
-    a      2   2.0  3.0       0.0
-    b      1   NaN  inf       1.0
+    >>> report[["count", "mean", "max", "infinite"]].reset_index()
+       g  count  mean  max  infinite
+    0  a      2   2.0  3.0       0.0
+    1  b      1   NaN  inf       1.0
     """
     if groups is None:
         report = WidthReport([_line(widths, hits)], index=pd.Index(["all"], name="rows"))

@@ -46,7 +46,8 @@ def _histogram(ax, widths):
         middle = float(np.median(finite))
         flat = spread <= 1e-6 * abs(middle)  # all the same but for rounding
         limits = (0.9 * middle, 1.1 * middle) if flat and middle else None
-        ax.hist(finite, "auto" if not flat else 21, limits, color=BAND, edgecolor=BLUE, linewidth=0.7)
+        bins = int(np.clip(np.sqrt(len(finite)), 8, 40))  # not "auto": a far width would make millions
+        ax.hist(finite, bins, range=limits, color=BAND, edgecolor=BLUE, linewidth=0.7)
         ax.axvline(middle, color=BLACK, linewidth=1.4, linestyle="--", label=f"median {middle:.4g}")
         mean = float(np.mean(finite))
         ax.axvline(mean, color=BLACK, linewidth=1.4, linestyle=":", label=f"mean {mean:.4g}")

@@ -1,4 +1,4 @@
-"""Reports: everything about a fit and its intervals in one HTML file, or in Markdown for version control."""
+"""Reports: everything about a fit and its intervals as one HTML file, or Markdown for version control."""
 
 from pathlib import Path
 
