@@ -241,13 +241,13 @@ class Presentation:
         """
         if new is None:
             raise InputError("new=None: coverage is of rows that the fit has not seen; give them as new")
-        alphas = _LEVELS if alphas is None else alphas
-        levels = bands_of_levels(self, new, sorted(np.atleast_1d(alphas).tolist()), response, options)
-        if levels[0].y is None:
+        if response is None and self._design.responses(new) is None:
             raise InputError(
                 f"new does not have the columns of the response {self._design.response!r}: add them, or "
                 "give response="
             )
+        alphas = sorted(np.atleast_1d(_LEVELS if alphas is None else alphas).tolist())
+        levels = bands_of_levels(self, new, alphas, response, options)
         return draw_coverage(coverage_table(levels), ax)
 
     def report(self, path, new=None, alpha=0.05, by=None, response=None, **options):

@@ -23,8 +23,8 @@ def test_the_pilot_chooses_and_is_left_out(frame, criterion):
 
 
 def test_the_choice_depends_on_the_pilot_rows_alone(frame):
-    """Changing the responses of the other rows changes the fit, not the penalty: so it is a constant to them."""
-    options = {"penalties": [0.01, 0.1, 1.0, 10.0], "pilot": 30, "loss": "huber"}
+    """New responses of the other rows change the fit, not the penalty: it is a constant to them."""
+    options = {"penalties": [0.1, 1.0], "pilot": 30, "folds": 2}
     made = stabconf.select_penalty("y ~ x1 + x2", frame, **options)
     rest = ~frame.index.isin(made.pilot_index)
     other = frame.copy()
@@ -72,14 +72,20 @@ def test_what_cannot_be_chosen_is_said(frame, options, words):
 
 @pytest.mark.slow
 def test_coverage_holds_after_choosing():
-    """Over 200 draws coverage is at least 1 - alpha but for three standard errors."""
+    """Over 40 draws coverage is at least 1 - alpha but for three standard errors."""
     rng, alpha, hits = np.random.default_rng(3), 0.2, []
-    for seed in range(200):
+    for seed in range(40):
         X = rng.standard_normal((60, 8))
         data = pd.DataFrame(X, columns=[f"x{i}" for i in range(8)])
         data["y"] = X[:, 0] + rng.standard_t(3, 60)
         formula = "y ~ " + " + ".join(data.columns[:-1])
-        options = {"penalties": [0.01, 0.1, 1.0], "pilot": 20, "folds": 2, "loss": "squared"}
+        options = {
+            "penalties": [0.01, 0.1, 1.0],
+            "pilot": 20,
+            "folds": 2,
+            "loss": "squared",
+            "criterion": "loss",
+        }
         made = stabconf.select_penalty(formula, data.iloc[1:], random_state=seed, alpha=alpha, **options)
         ends = made.results.conf_int_conformal(data.iloc[:1], alpha=alpha)
         hits.append(ends["lower"].iloc[0] <= data["y"].iloc[0] <= ends["upper"].iloc[0])

@@ -24,7 +24,7 @@ def draw_conformity(z, p, p_lo, p_up, pieces, alpha, prediction, response, ax=No
     ax : Axes, optional
     """
     ax = tidy(new_axes(ax))
-    if not np.all(np.isnan(p_lo)):
+    if np.any(p_up > p_lo):  # bounds that say something
         ax.fill_between(z, p_lo, p_up, color="#e2e2e2", linewidth=0, label="between p_lo and p_up")
         ax.plot(z, p_lo, color=GREY, linewidth=0.9, linestyle="--")
         ax.plot(z, p_up, color=GREY, linewidth=0.9, linestyle="--")

@@ -59,8 +59,8 @@ def _places(x, mean):
         pass
     if np.issubdtype(np.asarray(x).dtype, np.datetime64):
         return np.asarray(x), None
-    levels = list(getattr(x, "categories", None) or sorted({str(value) for value in x}))
-    codes = np.array([[str(level) for level in levels].index(str(value)) for value in x])
+    levels = [str(level) for level in getattr(x, "categories", sorted({str(value) for value in x}))]
+    codes = np.array([levels.index(str(value)) for value in x])
     places = codes.astype(float)
     for code in range(len(levels)):  # spread by prediction, so that no row hides another
         mine = np.flatnonzero(codes == code)
