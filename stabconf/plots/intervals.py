@@ -99,8 +99,10 @@ def _draw_bands(ax, places, mean, lower, upper, numeric, label):
 
 
 def _is_curve(mean):
-    """Whether predictions in the order of x go up and down a few times at most."""
-    return float(np.sum(np.abs(np.diff(mean)))) <= 3.0 * float(np.ptp(mean))
+    """Whether predictions in the order of x turn a few times at most."""
+    steps = np.diff(mean)
+    ups = np.sign(steps[np.abs(steps) > 1e-9 * np.ptp(mean)])
+    return int(np.sum(ups[1:] != ups[:-1])) <= 4 + len(mean) // 50
 
 
 def _mark_infinite(ax, places, below, above, low, high):
