@@ -11,6 +11,7 @@ from .._version import __version__
 from ..advice import check_one_alpha
 from ..bands import bands_of_levels
 from ..coverage import coverage_table
+from ..errors import StabconfWarning
 from ..grouping import crossed
 from ..summary import table_cells
 from ..tables import cell, percent
@@ -33,23 +34,22 @@ _CITE = [
 
 def collect(results, new, alpha, by, response, options):
     """The `Content` of a report; arguments as in `Presentation.report`."""
-    alpha = check_one_alpha(alpha)
-    design = results._design
+    alpha, design = check_one_alpha(alpha), results._design
     known = new is not None and (response is not None or design.responses(new) is not None)
     # Larger alphas alone: they cannot make an interval infinite that is finite at the user's own.
-    alphas = [alpha, *(level for level in _LEVELS if level > alpha)] if known else [alpha]
-    levels = bands_of_levels(results, new, alphas, response, options)
+    more = [level for level in _LEVELS if level > alpha] if known else []
+    levels = bands_of_levels(results, new, [alpha, *more], response, options)
     first = levels[0]
     groups = first.groups(by, lambda term: design.terms(term, first.frame))
     with warnings.catch_warnings():  # said above, by the intervals themselves
-        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("ignore", StabconfWarning)
         summary = results.summary(alpha=alpha)
     reports = [first.report(None), *([first.report(groups)] if groups is not None else [])]
     pictures = [
         interval_figure(first, _only_column(first.frame, design)),
         width_figure(first, *crossed(groups)),
     ]
-    if known and np.isfinite(first.hits).any():
+    if first.hits is not None and np.isfinite(first.hits).any():
         pictures.append(coverage_figure(coverage_table(levels)))
     return Content(
         title=f"{design.response}: prediction intervals",

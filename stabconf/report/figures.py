@@ -40,5 +40,5 @@ def _svg(draw, width=6.8, height=4.2):
     draw(figure.add_subplot())
     out = io.BytesIO()
     with rc_context({"svg.hashsalt": "stabconf", "svg.fonttype": "path"}):
-        figure.savefig(out, format="svg", dpi=200, metadata={"Date": None, "Creator": None})
+        figure.savefig(out, format="svg", dpi=144, metadata={"Date": None, "Creator": None})
     return out.getvalue()
