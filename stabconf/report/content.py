@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from .._version import __version__
-from ..advice import check_one_alpha
-from ..bands import bands_of_levels
+from ..bands import bands_of, bands_of_levels
 from ..coverage import coverage_table
 from ..errors import StabconfWarning
 from ..grouping import crossed
@@ -21,7 +20,8 @@ from .parts import Content, Table
 
 __all__ = ["collect"]
 
-_LEVELS = (0.2, 0.5, 0.8)  # beside alpha, in the figure of coverage
+_LEVELS = (0.2, 0.35, 0.5)  # beside alpha, in the figure of coverage
+_COVERAGE_ROWS = 100  # new rows in that figure
 _ROWS = 50  # intervals that are listed
 _PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "patsy", "matplotlib")
 _CITE = [
@@ -34,12 +34,8 @@ _CITE = [
 
 def collect(results, new, alpha, by, response, options):
     """The `Content` of a report; arguments as in `Presentation.report`."""
-    alpha, design = check_one_alpha(alpha), results._design
-    known = new is not None and (response is not None or design.responses(new) is not None)
-    # Larger alphas alone: they cannot make an interval infinite that is finite at the user's own.
-    more = [level for level in _LEVELS if level > alpha] if known else []
-    levels = bands_of_levels(results, new, [alpha, *more], response, options)
-    first = levels[0]
+    design = results._design
+    first = bands_of(results, new, alpha, response, options)
     groups = first.groups(by, lambda term: design.terms(term, first.frame))
     with warnings.catch_warnings():  # said above, by the intervals themselves
         warnings.simplefilter("ignore", StabconfWarning)
@@ -50,7 +46,7 @@ def collect(results, new, alpha, by, response, options):
         width_figure(first, *crossed(groups)),
     ]
     if first.hits is not None and np.isfinite(first.hits).any():
-        pictures.append(coverage_figure(coverage_table(levels)))
+        pictures.append(coverage_figure(coverage_table(_levels(results, first, options))))
     return Content(
         title=f"{design.response}: prediction intervals",
         lead=_lead(results, first),
@@ -64,6 +60,21 @@ def collect(results, new, alpha, by, response, options):
         cite=_CITE,
         versions=_versions(),
     )
+
+
+def _levels(results, bands, options):
+    """The bands and those of larger alphas, at some of the rows: at all of them they would cost too much.
+
+    Larger alphas cannot make an interval infinite that is finite at the user's own.
+    """
+    places = np.linspace(0, len(bands.frame) - 1, min(len(bands.frame), _COVERAGE_ROWS)).astype(int)
+    some = bands.take(places)
+    alphas = [level for level in _LEVELS if level > bands.attrs["alpha"]]
+    if not alphas:
+        return [some]
+    with warnings.catch_warnings():  # said already, by the intervals themselves
+        warnings.simplefilter("ignore", StabconfWarning)
+        return [some, *bands_of_levels(results, some.frame, alphas, some.y, options)]
 
 
 def _lead(results, bands):

@@ -28,7 +28,8 @@ def width_figure(bands, labels, name):
 def coverage_figure(table):
     """Coverage over levels."""
     svg = _svg(lambda ax: draw_coverage(table, ax), 4.6, 4.2)
-    return Picture("coverage", "Coverage of the new responses against the level asked for.", svg)
+    caption = f"Coverage of {int(table['count'].max())} new responses against the level asked for."
+    return Picture("coverage", caption, svg)
 
 
 def _svg(draw, width=6.8, height=4.2):
