@@ -24,6 +24,7 @@ from .quantiles import fit_quantiles
 from .residual_scores import UserScore
 from .results import Results
 from .results_base import load
+from .selection import Selection, select_penalty
 from .statsmodels_plugin import StatsmodelsResults, conformal, register, unregister
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "fit",
     "fit_quantiles",
     "compare",
+    "select_penalty",
     "load",
     "conformal",
     "register",
@@ -39,6 +41,7 @@ __all__ = [
     "EstimatorResults",
     "QuantileResults",
     "StatsmodelsResults",
+    "Selection",
     "Squared",
     "LAD",
     "Quantile",

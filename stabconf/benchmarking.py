@@ -19,15 +19,15 @@ from .design import build_design, caller_scope
 from .errors import InputError, InputTypeError, StabconfWarning
 from .files import write_whole
 from .model import fit_in_scope
+from .plots import PALETTE
 from .results import Results
 from .scores import conformal_rank, kth_smallest
 
-__all__ = ["Comparison", "compare", "oracle"]
+__all__ = ["Comparison", "compare", "compare_in_scope", "oracle"]
 
 _KEYS = ["method", "penalty", "repeat"]
 _SETTINGS = ["formula", "loss", "l1_ratio", "alpha", "new", "random_state", "options", "data"]
 _MEASURES = ["coverage", "length", "infinite", "time"]
-_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")  # safe for the colour-blind
 
 
 def oracle(results, exog, y, alpha=0.05):
@@ -113,7 +113,7 @@ class Comparison(pd.DataFrame):
             boxes.append(lengths[np.isfinite(lengths)])
             share = f", {line.infinite:.0%} infinite" if line.infinite else ""
             labels.append(f"{line.method}  (covers {line.coverage:.2f}, {line.time:.3g} fits{share})")
-            colours.append(_COLOURS[penalties.index(line.penalty) % len(_COLOURS)])
+            colours.append(PALETTE[penalties.index(line.penalty) % len(PALETTE)])
         drawn = ax.boxplot(boxes[::-1], orientation="horizontal", patch_artist=True, widths=0.6)
         for box, colour in zip(drawn["boxes"], colours[::-1], strict=True):
             box.set(facecolor=colour, alpha=0.6)
@@ -123,7 +123,7 @@ class Comparison(pd.DataFrame):
         ax.set_xlabel("mean length of the intervals")
         ax.set_title(f"Conformal methods, alpha = {self.runs['alpha'].iloc[0]:g}")
         if len(penalties) > 1:
-            shown = [_COLOURS[i % len(_COLOURS)] for i in range(len(penalties))]
+            shown = [PALETTE[i % len(PALETTE)] for i in range(len(penalties))]
             handles = [plt.Rectangle((0, 0), 1, 1, color=colour, alpha=0.6) for colour in shown]
             ax.legend(handles, [f"penalty {value:g}" for value in penalties], loc="best")
         return ax
@@ -182,6 +182,28 @@ def compare(
     >>> list(made["method"]), bool((made["coverage"] > 0.5).all())
     (['exact', 'split'], True)
     """
+    given = dict(locals())
+    return compare_in_scope(caller_scope(1), **given)
+
+
+def compare_in_scope(
+    scope,
+    formula,
+    data,
+    methods,
+    *,
+    penalty,
+    alpha,
+    repeats,
+    random_state,
+    loss="lad",
+    l1_ratio=0.0,
+    new=5,
+    options=None,
+    resume=None,
+    progress=None,
+):
+    """`compare` with the names that the formula sees besides the columns."""
     methods = [methods] if isinstance(methods, str) else list(methods)
     for method in methods:
         if method not in METHODS and method not in ("auto", "oracle"):
@@ -192,7 +214,6 @@ def compare(
         if not is_count(value):
             raise InputError(f"{name}={value!r} is not allowed: give a whole number, 1 or larger")
     penalties = [penalty] if np.isscalar(penalty) else list(penalty)
-    scope = caller_scope(1)
     whole = build_design(formula, data, scope)
     if new > len(whole.y) - 2:
         raise InputError(f"new={new} leaves fewer than 2 of the {len(whole.y)} complete rows for training")

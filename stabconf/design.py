@@ -1,11 +1,10 @@
 """From a formula and a frame to plain arrays, and the same map for new rows.
 
-patsy lives here only. The formula sees the columns of the frame, the names of the caller's scope that
-it mentions, and nothing else; those names are kept, so that the map can be rebuilt from formula, frame
-and names after pickling (patsy's own objects refuse to be pickled).
+patsy lives here and in `terms` only. The formula sees the columns of the frame, the names of the
+caller's scope that it mentions, and nothing else; those names are kept, so that the map can be rebuilt
+from formula, frame and names after pickling (patsy's own objects refuse to be pickled).
 """
 
-import ast
 import types
 import warnings
 from copy import copy
@@ -17,6 +16,7 @@ import patsy
 
 from .columns import column_scales
 from .errors import DataWarning, FormulaError, InputError, InputTypeError
+from .terms import factor_codes, factor_values, names_in, response_values, term_values
 from .user_frames import as_frame, check_duplicates, check_finite, listed, numbers, plain
 
 __all__ = ["Design", "build_design", "caller_scope", "standardizer"]
@@ -60,7 +60,8 @@ class Design:
         kept = self.kept = right.index.to_numpy()
         self._info = right.design_info
         self.names = list(self._info.column_names)
-        self.response = left.design_info.column_names[0]
+        self._left = left.design_info
+        self.response = self._left.column_names[0]
         _check_response(left, formula)
         self.y = left.iloc[:, 0].to_numpy(dtype=float)
         self.X = np.ascontiguousarray(right.to_numpy(dtype=float))
@@ -74,7 +75,7 @@ class Design:
         """Columns of the frame that the right-hand side uses."""
         used = set()
         for factor in self._info.factor_infos:
-            used |= _names_in(factor.code)
+            used |= names_in(factor.code)
         return [column for column in self._frame.columns if column in used]
 
     def new_rows(self, new):
@@ -167,49 +168,26 @@ class Design:
         -------
         list of (name, (n,) array, (m,) array)
         """
+        codes = [term] if term in self._data.columns else factor_codes(term, argument)
         frames = self.frame_of(None), self.frame_of(new)
-        codes = [term]
-        if term not in self._data.columns:
-            try:
-                terms = patsy.ModelDesc.from_formula(f"~ 0 + {term}").rhs_termlist
-            except (patsy.PatsyError, SyntaxError) as error:
-                raise FormulaError(f"{argument}={term!r} cannot be parsed: {error}") from error
-            if len(terms) != 1:
-                raise FormulaError(
-                    f"{argument}={term!r} has {len(terms)} terms: give one, or a list of columns"
-                )
-            codes = [factor.code for factor in terms[0].factors]
-        return [(code, *(self._values(code, frame, argument) for frame in frames)) for code in codes]
-
-    def _values(self, code, frame, argument):
-        """A column, or an expression of columns, of one frame; missing values are None (objects)."""
-        if code in frame.columns:
-            check_duplicates(frame, [code], "the frame")
-            values = frame[code]
-        else:
-            names = {"np": np, "pd": pd, "C": lambda values, *more: values, "Q": lambda name: frame[name]}
-            env = patsy.EvalEnvironment([{**names, **self._scope}])
-            try:
-                values = env.eval(code, inner_namespace={str(name): frame[name] for name in frame.columns})
-            except Exception as error:
-                text = str(error).split("\n")[0]
-                raise FormulaError(
-                    f"{argument}={code!r} cannot be evaluated: {text}; use columns of both data and exog"
-                ) from error
-        values = pd.Series(np.asarray(values, dtype=object))
-        if len(values) != len(frame):
-            raise InputError(f"{argument}={code!r} has {len(values)} values for {len(frame)} rows")
-        # A comparison with a missing value is False, not missing: its columns must be there too.
-        used = [
-            name for name in frame.columns if name in (_names_in(code) if code not in frame else [code])
+        scope = {"np": np, "pd": pd, **self._scope}
+        return [
+            (code, *(factor_values(code, frame, scope, argument) for frame in frames)) for code in codes
         ]
-        missing = values.isna().to_numpy() | frame[used].isna().any(axis=1).to_numpy()
-        return values.where(~missing, None).to_numpy()
 
     @property
     def total(self):
         """Number of rows that the user gave, dropped ones included."""
         return len(self._data)
+
+    def responses(self, new):
+        """Responses of new rows as the formula makes them (m,), NaN where missing; None if not there."""
+        used = set().union(*(names_in(factor.code) for factor in self._left.factor_infos))
+        return response_values(self._left, used - set(self._scope), as_frame(new, "exog"), self.formula)
+
+    def terms(self, term, new):
+        """Values of the factors of a formula term at new rows: ``{name: (m,) array}``."""
+        return term_values(term, self.frame_of(new), {"np": np, **self._scope})
 
     def frame_of(self, new):
         """New rows as a frame; the training rows where there are none."""
@@ -335,17 +313,7 @@ def _names_in_formula(formula):
     names = set()
     for term in desc.lhs_termlist + desc.rhs_termlist:
         for factor in term.factors:
-            names |= _names_in(factor.code)
-    return names
-
-
-def _names_in(code):
-    """Names and quoted names (``Q("a b")``) in a piece of formula."""
-    nodes = list(ast.walk(ast.parse(code, mode="eval")))
-    names = {node.id for node in nodes if isinstance(node, ast.Name)}
-    for node in nodes:
-        if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "Q" and node.args:
-            names.add(getattr(node.args[0], "value", None))
+            names |= names_in(factor.code)
     return names
 
 

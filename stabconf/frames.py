@@ -3,7 +3,10 @@
 import numpy as np
 import pandas as pd
 
-__all__ = ["conformity_frame", "interval_frame", "label_sets", "level_frame"]
+__all__ = ["PER_LEVEL", "conformity_frame", "interval_frame", "label_sets", "level_frame"]
+
+# Attributes of an interval frame that differ from level to level.
+PER_LEVEL = {"k", "stability_share", "pieces", "empty", "guarantee", "groups"}
 
 
 def interval_frame(intervals, complete, index, design, more):
@@ -52,7 +55,7 @@ def interval_frame(intervals, complete, index, design, more):
 def level_frame(frames, alphas):
     """Frames of several alphas side by side, a column level per alpha."""
     attrs = dict(frames[0].attrs)
-    for name in {"k", "stability_share", "pieces", "empty", "guarantee", "groups"} & set(attrs):
+    for name in PER_LEVEL & set(attrs):
         attrs[name] = [frame.attrs[name] for frame in frames]
     frame = pd.concat(frames, axis=1, keys=alphas, names=["alpha", None])
     frame.attrs = {**attrs, "alpha": alphas}

@@ -3,7 +3,7 @@
 Methods here orchestrate: they put labels on what the array modules compute, check arguments and warn.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -25,7 +25,7 @@ from .errors import AssumptionError
 from .fitting import fit_design
 from .frames import conformity_frame, label_sets
 from .losses import Loss
-from .penalties import Penalty
+from .penalties import Penalty, as_penalty
 from .results_base import BaseResults
 from .solvers import Solution
 from .stability import default_bound
@@ -259,7 +259,7 @@ class Results(BaseResults):
         >>> import stabconf
         >>> from statsmodels.datasets import engel
         >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber", penalty=0.01)
-        >>> print(res.summary(alpha=0.1).tables[1])
+        >>> print(res.summary(alpha=0.1).tables[2])
         ==================================
                          coef standardized
         ----------------------------------
@@ -319,6 +319,12 @@ class Results(BaseResults):
 
     def _with_map(self, design, columns):
         return Results(self.model, design, columns, *fit_design(design, columns, self.model))
+
+    def _with_penalty(self, strength):
+        """Itself refitted with another strength of the penalty."""
+        penalty = as_penalty(strength, self.model.penalty.l1_ratio)
+        model = replace(self.model, penalty=penalty)
+        return Results(model, self._design, self._columns, *fit_design(self._design, self._columns, model))
 
     def _attempt(self, rows, alpha, method):
         """Two-sided `Intervals`, or the reason why the method refuses."""

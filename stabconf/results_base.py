@@ -13,12 +13,13 @@ from .errors import InputError, InputTypeError
 from .files import write_whole
 from .frames import interval_frame, level_frame
 from .prediction import Prediction
+from .presentation import Presentation
 from .ranking import as_ranking
 
 __all__ = ["BaseResults", "load"]
 
 
-class BaseResults:
+class BaseResults(Presentation):
     """Labels on what the array modules compute.
 
     A subclass has ``model`` (what was fitted), and makes predictions and intervals of standardised design

@@ -3,6 +3,9 @@
 Only what is known is shown: a penalised robust fit has no standard errors that would deserve the name.
 """
 
+import csv
+import html
+import io
 import textwrap
 
 import numpy as np
@@ -10,17 +13,53 @@ from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
-__all__ = ["summarise", "summarise_estimator", "summarise_model", "summarise_quantiles"]
+from .tables import html_table, latex_escaped, latex_table, percent
+
+__all__ = [
+    "summarise",
+    "summarise_estimator",
+    "summarise_model",
+    "summarise_quantiles",
+    "table_cells",
+]
 
 _WIDTH = 78
 
 
 class _Summary(Summary):
-    """statsmodels' `Summary`, whose LaTeX keeps tables of different widths apart."""
+    """statsmodels' `Summary`, which escapes labels and keeps tables of different widths apart."""
+
+    def as_html(self):
+        parts = [html_table(*table_cells(table), table.title, "simpletable") for table in self.tables]
+        return "\n".join([*parts, *(f"<p>{html.escape(note)}</p>" for note in self.notes)])
 
     def as_latex(self):
-        parts = [table.as_latex_tabular() for table in self.tables]
-        return "\n\n".join([*parts, self.extra_txt.replace("\n", " \\newline\n ")])
+        parts = [latex_table(*table_cells(table), table.title) for table in self.tables]
+        notes = [latex_escaped(note) for note in self.notes]
+        return "\n\n".join([*parts, " \\newline\n".join(notes)])
+
+    def as_csv(self):
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        for table in self.tables:
+            head, lines = table_cells(table)
+            writer.writerows([[table.title]] if table.title else [])
+            writer.writerows([head, *lines] if head else lines)
+        writer.writerows([note] for note in self.notes)
+        return out.getvalue()
+
+    def add_notes(self, notes):
+        """Numbered notes below the tables."""
+        self.notes = [f"[{number}] {note}" for number, note in enumerate(notes, 1)]
+        wrapped = [textwrap.wrap(note, _WIDTH, subsequent_indent="    ") for note in self.notes]
+        self.add_extra_txt(["Notes:", *(line for lines in wrapped for line in lines)])
+
+
+def table_cells(table):
+    """The header (or None) and the lines of a `SimpleTable`, as strings."""
+    rows = [[str(each.data or "").strip() for each in row] for row in table]
+    has_head = any(each.datatype == "header" for each in table[0])
+    return (rows[0], rows[1:]) if has_head else (None, rows)
 
 
 def summarise(results, design, solution, exact, stable):
@@ -36,17 +75,18 @@ def summarise(results, design, solution, exact, stable):
     """
     refused = isinstance(exact, str)
     summary = _Summary()
-    summary.tables.append(_model_table(results, design, solution))
+    summary.tables += _model_tables(results, design, solution)
     cells = [
         [_number(coefficient), _number(standard)]
         for coefficient, standard in zip(results.params, results.params_standardized, strict=True)
     ]
+    names = [_short(name, 44) for name in design.names]
     head = ["coef", "standardized"]
-    summary.tables.append(SimpleTable(cells, head, _short(design.names), title=None, txt_fmt=fmt_params))
+    summary.tables.append(SimpleTable(cells, head, names, title=None, txt_fmt=fmt_params))
     if not refused:
-        summary.tables.append(_interval_table(results.model, exact, stable))
+        summary.tables.append(_interval_table(exact, stable, results.nobs))
     notes = [f"No intervals: {exact}."] if refused else _interval_notes(exact)
-    summary.add_extra_txt(_notes(results, design, notes))
+    summary.add_notes(_notes(results, design, notes))
     return summary
 
 
@@ -60,12 +100,12 @@ def summarise_estimator(results, design, made):
     made : list of Intervals
     """
     summary, name = _Summary(), type(results.model.estimator).__name__
-    left = [
-        ("Dep. Variable:", design.response),
-        ("Estimator:", name if len(name) <= 20 else f"{name[:17]}..."),
-    ]
+    left = [("Dep. Variable:", _short(design.response, 20)), ("Estimator:", _short(name, 20))]
     right = [("No. Observations:", str(results.nobs)), ("Rows dropped:", str(len(design.dropped)))]
-    summary.tables.append(_pairs("Regression by any estimator", left, right))
+    summary.tables += [
+        _formula_table("Regression by any estimator", results.model.formula),
+        _pairs(None, left, right),
+    ]
     notes = []
     for intervals in made:
         certified = "yes" if intervals.certified else "NO"
@@ -77,14 +117,15 @@ def summarise_estimator(results, design, made):
         right = [
             ("Mean width:", _mean_width(intervals)),
             ("Order statistic:", f"{intervals.k} of {intervals.n}"),
-            ("Infinite:", str(int(np.sum(np.isinf(intervals.width))))),
+            ("Infinite:", str(intervals.open_rows)),
         ]
-        summary.tables.append(_pairs("Conformal intervals at the training points", left, right))
+        where = _where(intervals, results.nobs)
+        summary.tables.append(_pairs(f"Conformal intervals at {where}", left, right))
         word = "certified" if intervals.certified else "NOT certified"
         notes.append(f"{intervals.method}: {intervals.guarantee} ({word}).")
     if design.transformed:
         notes.append(f"Predictions and intervals are of the transformed response {design.response}.")
-    summary.add_extra_txt(_numbered(notes))
+    summary.add_notes(notes)
     return summary
 
 
@@ -103,10 +144,10 @@ def summarise_quantiles(results, design, fits, made):
     model, summary = results.model, _Summary()
     steps = sum(fit._solution.nit for fit in fits)
     left = [
-        ("Dep. Variable:", design.response),
+        ("Dep. Variable:", _short(design.response, 20)),
         ("Loss:", "quantile"),
-        ("Penalty:", model.penalty.describe()),
-        ("Standardize:", str(model.standardize)),
+        ("Penalty:", _short(model.penalty.describe(), 20)),
+        ("Standardised:", "yes" if model.standardize else "no"),
     ]
     right = [
         ("No. Observations:", str(results.nobs)),
@@ -116,7 +157,7 @@ def summarise_quantiles(results, design, fits, made):
     ]
     summary.tables.append(_pairs("Regularised quantile regression", left, right))
     cells = [[_number(value) for value in row] for row in results.params.to_numpy()]
-    names = [textwrap.shorten(str(name), 40, placeholder="...") for name in design.names]
+    names = [_short(name, 44) for name in design.names]
     head = [f"{level:.2f}" if round(level, 2) == level else f"{level:g}" for level in model.quantiles]
     summary.tables.append(SimpleTable(cells, head, names, title=None, txt_fmt=fmt_params))
     notes = []
@@ -127,7 +168,7 @@ def summarise_quantiles(results, design, fits, made):
             "intervals are exact full conformal sets of the distance from the band."
         )
     notes.append("'Rows that cross' are training rows where a lower quantile lies above a higher one.")
-    summary.add_extra_txt(_notes(results, design, notes))
+    summary.add_notes(_notes(results, design, notes))
     return summary
 
 
@@ -170,30 +211,27 @@ def summarise_model(results, design, exact, stable):
     summary.tables.append(_pairs("Regression by statsmodels", left, right))
     cells = [[_number(coefficient)] for coefficient in results.params]
     summary.tables.append(
-        SimpleTable(cells, ["coef"], _short(design.names), title=None, txt_fmt=fmt_params)
+        SimpleTable(
+            cells, ["coef"], [_short(name, 44) for name in design.names], title=None, txt_fmt=fmt_params
+        )
     )
     if not refused:
-        summary.tables.append(_interval_table(results.model, exact, stable))
+        summary.tables.append(_interval_table(exact, stable, results.nobs))
     notes = [f"No intervals: {exact}."] if refused else _interval_notes(exact)
     notes += ["Coefficients are those of statsmodels.", *recipe.notes]
     if design.transformed:
         notes.append(f"Predictions and intervals are of the transformed response {design.response}.")
-    summary.add_extra_txt(_numbered(notes))
+    summary.add_notes(notes)
     return summary
 
 
-def _short(names):
-    """Names of columns, cut to what fits a table."""
-    return [textwrap.shorten(str(name), 40, placeholder="...") for name in names]
-
-
-def _model_table(results, design, solution):
+def _model_tables(results, design, solution):
     model = results.model
     left = [
-        ("Dep. Variable:", design.response),
-        ("Loss:", model.loss.describe()),
-        ("Penalty:", model.penalty.describe()),
-        ("Standardize:", str(model.standardize)),
+        ("Dep. Variable:", _short(design.response, 20)),
+        ("Loss:", _short(model.loss.describe(), 20)),
+        ("Penalty:", _short(model.penalty.describe(), 20)),
+        ("Standardised:", "yes" if model.standardize else "no"),
     ]
     right = [
         ("No. Observations:", str(results.nobs)),
@@ -201,27 +239,42 @@ def _model_table(results, design, solution):
         ("Converged:", f"{'yes' if results.converged else 'NO'}, {solution.nit} steps"),
         ("Certified radius:", _number(solution.radius)),
     ]
-    return _pairs("Regularised robust regression", left, right)
+    return [_formula_table("Regularised robust regression", model.formula), _pairs(None, left, right)]
 
 
-def _interval_table(model, intervals, stable):
+def _formula_table(title, formula):
+    """The formula on as many lines as it needs; it opens the table below, so it has no lower rule."""
+    width = _WIDTH - 10
+    lines = textwrap.wrap(" ".join(formula.split()), width) or [""]
+    form = {**fmt_2cols, "data_fmts": [f"%-{width}s"], "data_aligns": "l", "colwidths": None}
+    stubs = ["Formula: ", *[""] * (len(lines) - 1)]
+    return SimpleTable([[line] for line in lines], None, stubs, title=title, txt_fmt=form)
+
+
+def _interval_table(intervals, stable, nobs):
+    refused = isinstance(stable, str)
     left = [
         ("Method:", intervals.method),
         ("alpha:", f"{intervals.alpha:g}"),
+        ("Coverage:", f"at least {1 - intervals.alpha:g}"),
         ("Order statistic:", f"{intervals.k} of {intervals.n}"),
-        ("Infinite:", str(int(np.sum(np.isinf(intervals.width))))),
+        ("Infinite:", str(intervals.open_rows)),
         ("Not an interval:", str(len(intervals.pieces))),
     ]
     right = [
         ("Mean width:", _mean_width(intervals)),
-        ("Certified gap:", _number(intervals.certified_gap)),
-        ("Stable width:", "none" if isinstance(stable, str) else _mean_width(stable)),
-        ("Largest tau:", "none" if isinstance(stable, str) else _number(stable.largest_tau)),
-        ("Lipschitz rho:", _number(model.loss.lipschitz)),
+        ("Distance to exact:", _number(intervals.certified_gap)),
+        ("Stable width:", "none" if refused else _mean_width(stable)),
+        ("Due to stability:", "none" if refused else percent(stable.stability_share)),
+        ("Largest tau:", "none" if refused else _number(stable.largest_tau)),
+        ("Median tau:", "none" if refused else _number(np.median(stable.tau))),
     ]
+    return _pairs(f"Conformal intervals at {_where(intervals, nobs)}", left, right)
+
+
+def _where(intervals, nobs):
     count = len(intervals.width)
-    where = "the training points" if count == intervals.n else f"{count} of the training points"
-    return _pairs(f"Conformal intervals at {where}", left, right)
+    return "the training points" if count == nobs else f"{count} of the training points"
 
 
 def _mean_width(intervals):
@@ -230,7 +283,8 @@ def _mean_width(intervals):
 
 
 def _pairs(title, left, right):
-    """A table of name-value pairs in two columns."""
+    """A table of name-value pairs in two columns; without a title it goes on from the table above."""
+    form = fmt_2cols if title else {**fmt_2cols, "table_dec_above": None}
     right = [(f"  {name:<19}", value) for name, value in right]
     tables = [
         SimpleTable(
@@ -238,7 +292,7 @@ def _pairs(title, left, right):
             None,
             [name for name, _ in pairs],
             title=title,
-            txt_fmt=fmt_2cols,
+            txt_fmt=form,
         )
         for pairs in (left, right)
     ]
@@ -255,29 +309,29 @@ def _notes(results, design, notes):
             "The solver did not reach its tolerance: intervals are wider by the certified radius. "
             "Raise max_iter or penalty."
         )
-    return _numbered(notes)
-
-
-def _numbered(notes):
-    lines = []
-    for number, note in enumerate(notes, 1):
-        lines += textwrap.wrap(f"[{number}] {note}", _WIDTH, subsequent_indent="    ")
-    return ["Notes:", *lines]
+    return notes
 
 
 def _interval_notes(intervals):
     guarantee = "certified" if intervals.certified else "NOT certified"
     notes = [
         f"Guarantee: {intervals.guarantee} ({guarantee}), given the design map learned in training.",
-        "The exact full conformal sets are narrower on average by at most 'Certified gap'; 'Stable "
-        "width' is what one fit for all new rows certifies, and 'Largest tau' how far it lets a new "
-        "response move its own prediction.",
+        "The exact full conformal sets are narrower on average by at most 'Distance to exact'. 'Stable "
+        "width' is what one fit for all new rows certifies, with the share of it that is owed to "
+        "stability; tau is how far a new response can move its own prediction.",
     ]
     if intervals.pieces:
         notes.append("Some sets are not intervals: the intervals are their hulls.")
     if intervals.k > intervals.n:
         notes.append("Too few rows for this alpha: the intervals are infinite.")
     return notes
+
+
+def _short(text, width):
+    """Text cut in its middle, where a long name says least."""
+    text = str(text)
+    tail = (width - 3) // 2
+    return text if len(text) <= width else f"{text[: width - 3 - tail]}...{text[-tail:]}"
 
 
 def _number(value):

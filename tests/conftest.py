@@ -1,3 +1,4 @@
+import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,3 +26,15 @@ def frame():
 @pytest.fixture(scope="session")
 def results(frame):
     return stabconf.fit("y ~ x1 + x2 + g", frame, loss="huber", penalty=0.05)
+
+
+@pytest.fixture
+def figures():
+    """pyplot without a display; nothing stays open, nothing global is changed."""
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    before = dict(matplotlib.rcParams)
+    yield plt
+    plt.close("all")
+    assert dict(matplotlib.rcParams) == before

@@ -23,7 +23,8 @@ ALLOWED = {
     "files": (set(), set()),
     "columns": (set(), {"numpy"}),
     "user_frames": ({"errors"}, {"numpy", "pandas"}),
-    "design": ({"columns", "errors", "user_frames"}, {"numpy", "pandas", "patsy"}),
+    "terms": ({"errors", "user_frames"}, {"numpy", "patsy"}),
+    "design": ({"columns", "errors", "terms", "user_frames"}, {"numpy", "pandas", "patsy"}),
     "response": (set(), {"numpy"}),
     "losses": ({"checks", "errors"}, {"numpy", "scipy"}),
     "penalties": ({"checks", "errors"}, {"numpy"}),
@@ -42,13 +43,29 @@ ALLOWED = {
     "residual_scores": ({"checks", "errors"}, {"numpy"}),
     "advice": ({"checks", "conformal", "errors"}, {"numpy"}),
     "ranking": ({"errors", "scores", "user_frames"}, {"numpy", "pandas"}),
-    "summary": (set(), {"numpy", "statsmodels"}),
+    "tables": (set(), set()),
+    "summary": ({"tables"}, {"numpy", "statsmodels"}),
     "frames": (set(), {"numpy", "pandas"}),
-    "report": ({"files"}, set()),
+    "grouping": ({"checks", "errors"}, {"numpy", "pandas"}),
+    "widths": ({"tables"}, {"numpy", "pandas", "statsmodels"}),
+    "bands": ({"advice", "errors", "frames", "grouping", "widths"}, {"numpy", "pandas"}),
+    "coverage": (set(), {"numpy", "pandas", "scipy"}),
+    "plots": ({"tables"}, {"matplotlib", "numpy"}),
+    "penalty_path": ({"checks", "conformal", "errors"}, {"numpy", "pandas"}),
+    "report": (
+        {"_version", "advice", "bands", "coverage", "errors", "files", "grouping", "plots", "summary"}
+        | {"tables"},
+        {"jinja2", "matplotlib", "numpy", "pandas"},
+    ),
+    "presentation": (
+        {"advice", "bands", "coverage", "errors", "grouping", "penalty_path", "plots", "report"},
+        {"numpy", "pandas"},
+    ),
     "prediction": ({"errors"}, {"numpy", "pandas"}),
     "fitting": ({"response", "solvers"}, {"numpy"}),
     "results_base": (
-        {"advice", "columns", "conformal", "errors", "files", "frames", "prediction", "ranking"},
+        {"advice", "columns", "conformal", "errors", "files", "frames", "prediction", "presentation"}
+        | {"ranking"},
         {"numpy", "pandas"},
     ),
     "results": (
@@ -72,7 +89,8 @@ ALLOWED = {
         {"numpy"},
     ),
     "benchmarking": (
-        {"advice", "checks", "conformal", "design", "errors", "files", "model", "results", "scores"},
+        {"advice", "checks", "conformal", "design", "errors", "files", "model", "plots", "results"}
+        | {"scores"},
         {"matplotlib", "numpy", "pandas"},
     ),
     "statsmodels_plugin": (
@@ -80,7 +98,16 @@ ALLOWED = {
         | {"results", "solvers", "summary", "user_frames"},
         {"numpy", "pandas", "patsy", "statsmodels"},
     ),
-    "cli": ({"errors", "model", "report"}, {"pandas", "statsmodels"}),
+    "selection": (
+        {"advice", "bands", "checks", "conformal", "design", "errors", "model", "penalty_path", "plots"}
+        | {"results"},
+        {"numpy", "pandas"},
+    ),
+    "data_files": ({"errors", "files"}, {"pandas"}),
+    "cli": (
+        {"benchmarking", "data_files", "errors", "files", "losses", "model", "report"},
+        {"matplotlib", "pandas", "statsmodels"},
+    ),
     "__main__": ({"cli"}, set()),
 }
 THIRD_PARTY = {"numpy", "scipy", "pandas", "patsy", "statsmodels", "matplotlib", "jinja2", "tqdm"}

@@ -1,8 +1,8 @@
 """The results object: labels, shapes, alphas, sides, warnings, persistence; what a user sees."""
 
+import csv
+import io
 import pickle
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -304,11 +304,40 @@ def test_results_are_deterministic_and_leave_their_input_alone(frame):
 def test_summary_has_every_format_and_fits_eighty_columns(results):
     summary = results.summary(alpha=0.1)
     text = summary.as_text()
-    for words in ("Regularised robust regression", "huber(d=1.345)", "ridge, 0.05", "Certified gap", "x1"):
+    for words in ("Regularised robust regression", "y ~ x1 + x2 + g", "huber(d=1.345)", "ridge, 0.05"):
+        assert words in text
+    for words in (
+        "Distance to exact",
+        "Due to stability",
+        "Median tau",
+        "at least 0.9",
+        "Certified radius",
+    ):
         assert words in text
     assert max(map(len, text.splitlines())) <= 80
-    assert "<table" in summary.as_html() and "tabular" in summary.as_latex() and "," in summary.as_csv()
+    assert "<table" in summary.as_html() and "tabular" in summary.as_latex()
     assert "std err" not in text
+    rows = list(csv.reader(io.StringIO(summary.as_csv())))
+    penalty = next(row for row in rows if row[0] == "Penalty:")
+    assert penalty[:3] == ["Penalty:", "ridge, 0.05", "Converged:"]
+
+
+def test_summary_of_a_long_formula_wraps_at_eighty_columns(frame):
+    formula = "np.log(y + 20) ~ " + " + ".join(
+        f"np.sqrt(np.abs(x1) + {i}.25) + I(x2 ** {i})" for i in range(1, 6)
+    )
+    res = stabconf.fit(formula, frame, loss=stabconf.Quantile(0.12345678), penalty=0.1, l1_ratio=0.25)
+    text = res.summary(alpha=0.1).as_text()
+    assert max(map(len, text.splitlines())) <= 80
+    said = " ".join(" ".join(line.split()) for line in text.splitlines()[2:9])
+    assert "I(x2 ** 5)" in said
+
+
+def test_summary_escapes_what_a_user_may_name(frame):
+    data = frame.rename(columns={"x1": "<script>alert(1)</script> & 50%_$"})
+    summary = stabconf.fit("y ~ Q('<script>alert(1)</script> & 50%_$')", data).summary(alpha=0.1)
+    assert "<script>" not in summary.as_html() and "&lt;script&gt;" in summary.as_html()
+    assert r"50\%\_\$" in summary.as_latex() and r"\textless{}" in summary.as_latex()
 
 
 def test_summary_of_a_model_without_intervals_says_why(frame):
@@ -353,26 +382,3 @@ def test_nullable_and_categorical_columns_work(frame):
         {"count": pd.array([3, None], dtype="Int64"), "flag": [True, False], "g": ["a", "b"]}
     )
     assert res.predict(new).isna().tolist() == [False, True]
-
-
-def test_demo_prints_a_summary_and_writes_a_report(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "stabconf", "demo", "--output", "my report.md"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "Regularised robust regression" in done.stdout and "obs_ci_upper" in done.stdout
-    report = (tmp_path / "my report.md").read_text(encoding="utf-8")
-    assert "| income |" in report and "Certified gap" in report
-    failed = subprocess.run(
-        [sys.executable, "-m", "stabconf", "demo", "--output", str(tmp_path / "no" / "where.md")],
-        capture_output=True,
-        text=True,
-    )
-    assert (
-        failed.returncode == 1
-        and failed.stderr.startswith("stabconf: ")
-        and "Traceback" not in failed.stderr
-    )

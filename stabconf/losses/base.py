@@ -110,7 +110,7 @@ class Loss:
 
     def describe(self):
         """The loss as a user would write it."""
-        return repr(self).replace(type(self).__name__, self.name)
+        return repr(self).replace(type(self).__name__, self.name).removesuffix("()")
 
 
 def require(ok, name, value, fix):

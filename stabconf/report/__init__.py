@@ -1,0 +1,33 @@
+"""Reports: everything about a fit and its intervals as one HTML file, or Markdown for version control."""
+
+from pathlib import Path
+
+from ..errors import InputError
+from ..files import write_whole
+from .content import collect
+from .formats import as_html, as_markdown
+
+__all__ = ["check_path", "write_report"]
+
+
+def check_path(path):
+    """The path of a report, once it is known that one can be written there."""
+    target = Path(path)
+    if target.suffix.lower() not in (".html", ".htm", ".md"):
+        raise InputError(f"path={str(path)!r}: give a name that ends in .html or .md")
+    if not target.parent.is_dir():
+        raise InputError(f"path={str(path)!r}: there is no folder {str(target.parent)!r}; make it first")
+    return target
+
+
+def write_report(results, path, new, alpha, by, response, options):
+    """Write a report; arguments as in `Presentation.report`."""
+    target = check_path(path)
+    content = collect(results, new, alpha, by, response, options)
+    if target.suffix.lower() != ".md":
+        return write_whole(target, as_html(content).encode("utf-8"))
+    folder = target.with_name(target.stem + "_files")
+    folder.mkdir(exist_ok=True)
+    for picture in content.pictures:
+        write_whole(folder / f"{picture.name}.svg", picture.svg)
+    return write_whole(target, as_markdown(content, folder.name).encode("utf-8"))

@@ -1,0 +1,45 @@
+"""The figures of a report as SVG: drawn without pyplot, so that no figure stays open."""
+
+import io
+
+from ..plots import draw_coverage, draw_intervals, draw_widths
+from ..tables import percent
+from .parts import Picture
+
+__all__ = ["coverage_figure", "interval_figure", "width_figure"]
+
+
+def interval_figure(bands, x):
+    """Intervals against a column, or sorted by prediction."""
+    values = None if x is None else bands.frame[x].to_numpy()
+    svg = _svg(lambda ax: draw_intervals(bands, values, x, ax))
+    how = "by prediction" if x is None else f"against {x}"
+    return Picture("intervals", f"{percent(1 - bands.attrs['alpha'])} intervals {how}.", svg)
+
+
+def width_figure(bands, labels, name):
+    """Widths in all or by group."""
+    height = 3.4 if labels is None else 1.5 + 0.5 * len(labels.categories)
+    svg = _svg(lambda ax: draw_widths(bands.widths, labels, name, bands.attrs, ax), height=height)
+    by = "" if labels is None else f", by {name}: median, quartiles, 5 and 95 %"
+    return Picture("widths", f"Widths of the intervals{by}.", svg)
+
+
+def coverage_figure(table):
+    """Coverage over levels."""
+    svg = _svg(lambda ax: draw_coverage(table, ax), 4.6, 4.2)
+    caption = f"Coverage of {int(table['count'].max())} new responses against the level asked for."
+    return Picture("coverage", caption, svg)
+
+
+def _svg(draw, width=6.8, height=4.2):
+    """SVG of a figure; the same input gives the same bytes."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    draw(figure.add_subplot())
+    out = io.BytesIO()
+    with rc_context({"svg.hashsalt": "stabconf", "svg.fonttype": "path"}):
+        figure.savefig(out, format="svg", dpi=144, metadata={"Date": None, "Creator": None})
+    return out.getvalue()

@@ -1,0 +1,50 @@
+"""A report's content as HTML and as Markdown; what comes from the user is escaped in both."""
+
+import base64
+from importlib.resources import files
+from urllib.parse import quote
+
+from ..tables import markdown_escaped, markdown_table
+
+__all__ = ["as_html", "as_markdown"]
+
+
+def as_html(content):
+    """One page that needs nothing else: no network, no scripts."""
+    from jinja2 import Environment, StrictUndefined
+
+    source = files(__package__).joinpath("template.html").read_text(encoding="utf-8")
+    page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return page.from_string(source).render(content=content, data_uri=_data_uri)
+
+
+def _data_uri(picture):
+    return "data:image/svg+xml;base64," + base64.b64encode(picture.svg).decode("ascii")
+
+
+def as_markdown(content, folder):
+    """Markdown, its figures linked from ``folder``."""
+    fence = "`" * 3
+    while fence in content.text:
+        fence += "`"
+    parts = [f"# {markdown_escaped(content.title)}", markdown_escaped(content.lead)]
+    parts += ["## Summary", f"{fence}text\n{content.text}\n{fence}", "## Widths"]
+    parts += _tables(content.widths)
+    parts.append("## Figures")
+    for picture in content.pictures:
+        caption = markdown_escaped(picture.caption)
+        parts.append(f"![{caption}]({quote(folder)}/{picture.name}.svg)")
+    if content.intervals is not None:
+        parts += ["## Intervals", *_tables([content.intervals])]
+    parts += ["## Data checks", *_tables(content.checks), "## How to cite"]
+    parts.append("\n".join(f"- {line}" for line in content.cite))
+    parts += ["## Versions", ", ".join(f"{name} {number}" for name, number in content.versions)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _tables(tables):
+    parts = []
+    for table in tables:
+        parts += [f"### {markdown_escaped(table.title)}", markdown_table(table.header, table.lines)]
+        parts += [markdown_escaped(table.note)] if table.note else []
+    return parts

@@ -1,0 +1,133 @@
+"""Tables of strings as Markdown, LaTeX and HTML, with whatever a user's labels contain escaped."""
+
+import html
+import math
+
+__all__ = [
+    "cell",
+    "html_table",
+    "latex_escaped",
+    "latex_table",
+    "markdown_escaped",
+    "markdown_table",
+    "percent",
+]
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    **{sign: rf"\{sign}" for sign in "#$%&_{}"},
+}
+_MARKDOWN = {ord(sign): f"\\{sign}" for sign in "\\`*_|~"} | {ord("<"): "&lt;", ord("\n"): " "}
+
+
+def cell(value):
+    """A value for a table: numbers to four digits, nothing for what is missing.
+
+    Examples
+    --------
+    >>> [cell(value) for value in (235, 153.2871, float("nan"), "north")]
+    ['235', '153.3', '', 'north']
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, float):
+        return f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
+    return str(value)
+
+
+def percent(share):
+    """A share in per cent, to one digit.
+
+    Examples
+    --------
+    >>> percent(0.0512), percent(1.0), percent(0.0)
+    ('5.1 %', '100 %', '0 %')
+    """
+    return f"{100 * share:.1f}".removesuffix(".0") + " %"
+
+
+def markdown_escaped(text):
+    """Text that Markdown shows as it is.
+
+    Examples
+    --------
+    >>> markdown_escaped("a|b <i>")
+    'a\\\\|b &lt;i>'
+    """
+    return str(text).translate(_MARKDOWN).replace("](", "]\\(")
+
+
+def markdown_table(header, lines):
+    """A pipe table; the first column is left-aligned, the others are right-aligned.
+
+    Examples
+    --------
+    >>> print(markdown_table(["", "width"], [["a|b", "1.5"]]))
+    |  | width |
+    | :-- | --: |
+    | a\\|b | 1.5 |
+    """
+    ruler = [":--", *["--:"] * (len(header) - 1)]
+    rows = [[markdown_escaped(text) for text in row] for row in (header, *lines)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (rows[0], ruler, *rows[1:]))
+
+
+def latex_escaped(text):
+    """Text with LaTeX's special characters escaped.
+
+    Examples
+    --------
+    >>> latex_escaped("50 % of x_1")
+    '50 \\\\% of x\\\\_1'
+    """
+    return "".join(_LATEX.get(sign, sign) for sign in str(text))
+
+
+def latex_table(header, lines, caption=None):
+    """A ``tabular`` with booktabs' rules; in a ``table`` where it has a caption."""
+    rows = [" & ".join(map(latex_escaped, row)) + r" \\" for row in lines]
+    head = [" & ".join(map(latex_escaped, header)) + r" \\", r"\midrule"] if header else []
+    columns = "l" + "r" * (len(header or lines[0]) - 1)
+    parts = [
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        *head,
+        *rows,
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    if caption:
+        parts = [r"\begin{table}", rf"\caption{{{latex_escaped(caption)}}}", r"\centering", *parts]
+        parts.append(r"\end{table}")
+    return "\n".join(parts)
+
+
+def html_table(header, lines, caption=None, css="stabconf"):
+    """A table; the first column of each line names it.
+
+    Examples
+    --------
+    >>> print(html_table(["", "width"], [["<b>", "1.5"]]))
+    <table class="stabconf">
+    <thead><tr><th scope="col"></th><th scope="col">width</th></tr></thead>
+    <tbody>
+    <tr><th scope="row">&lt;b&gt;</th><td>1.5</td></tr>
+    </tbody>
+    </table>
+    """
+    parts = [f'<table class="{css}">']
+    if caption:
+        parts.append(f"<caption>{html.escape(str(caption))}</caption>")
+    if header:
+        cells = "".join(f'<th scope="col">{html.escape(str(text))}</th>' for text in header)
+        parts.append(f"<thead><tr>{cells}</tr></thead>")
+    parts.append("<tbody>")
+    for first, *others in lines:
+        cells = "".join(f"<td>{html.escape(str(text))}</td>" for text in others)
+        parts.append(f'<tr><th scope="row">{html.escape(str(first))}</th>{cells}</tr>')
+    return "\n".join([*parts, "</tbody>", "</table>"])

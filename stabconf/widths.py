@@ -1,0 +1,166 @@
+"""Widths of intervals, in all and by group, with the coverage where responses are known."""
+
+import numpy as np
+import pandas as pd
+from statsmodels.stats.proportion import proportion_confint
+
+from .tables import cell, html_table, latex_table, markdown_table, percent
+
+__all__ = ["WidthReport", "covered", "width_report", "widths_of"]
+
+_QUANTILES = {"min": 0.0, "q25": 0.25, "median": 0.5, "q75": 0.75, "max": 1.0}
+_SHARES = ("infinite", "coverage", "coverage_lower", "coverage_upper")
+
+
+class WidthReport(pd.DataFrame):
+    """Widths of intervals, a line a group; made by ``width_report`` of the results.
+
+    ``count`` is the number of intervals and ``missing`` that of rows without one. ``mean`` is over the
+    finite intervals; ``min``, ``q25``, ``median``, ``q75`` and ``max`` are of all, an infinite one counting
+    as larger than any other; ``infinite`` is their share. Where responses are known, ``coverage`` is the
+    share of intervals that hold theirs, with an exact (Clopper-Pearson) 95 % interval. ``attrs`` say the
+    response, ``alpha``, ``side``, method and guarantee. A one-sided interval's width is the distance of its
+    end from the prediction.
+    """
+
+    @property
+    def _constructor(self):
+        return pd.DataFrame
+
+    def to_markdown(self):
+        """The table in Markdown (needs no other package)."""
+        return markdown_table(*self.strings())
+
+    def to_latex(self, caption=None):
+        """The table as a LaTeX ``tabular`` with booktabs' rules; in a ``table`` with a caption."""
+        return latex_table(*self.strings(), caption)
+
+    def to_html(self, caption=None):
+        """The table in HTML, labels escaped."""
+        return html_table(*self.strings(), caption)
+
+    def strings(self):
+        """Header and lines as strings; rows without an interval are counted where there are any."""
+        shown = [name for name in self.columns if name not in _SHARES[2:]]
+        shown = [name for name in shown if name != "missing" or self[name].any()]
+        header = [*map(str, self.index.names), *shown]
+        lines = []
+        for label, (_, values) in zip(self.index, self.iterrows(), strict=True):
+            labels = label if isinstance(label, tuple) else (label,)
+            lines.append([*map(str, labels), *(_text(name, values) for name in shown)])
+        return header, lines
+
+    def _repr_html_(self):
+        return self.to_html(self.title)
+
+    @property
+    def title(self):
+        """What the table is of, in words."""
+        what = "Widths" if self.attrs["side"] == "two-sided" else "Margins"
+        return f"{what} of {percent(1 - self.attrs['alpha'])} intervals of {self.attrs['response']}"
+
+
+def widths_of(lower, upper, centre, side):
+    """Widths (m,); of one-sided intervals the distance of the end from the prediction."""
+    if side == "upper":
+        return upper - centre
+    return centre - lower if side == "lower" else upper - lower
+
+
+def covered(lower, upper, y):
+    """Whether each interval holds its response (m,): 1 or 0, NaN where either is missing."""
+    known = ~(np.isnan(lower) | np.isnan(y))
+    return np.where(known, (lower <= y) & (y <= upper), np.nan)
+
+
+def width_report(widths, hits, groups, attrs):
+    """The `WidthReport` of some intervals.
+
+    Parameters
+    ----------
+    widths : (m,) array
+        NaN for rows without an interval.
+    hits : (m,) array or None
+        As from `covered`.
+    groups : DataFrame or None
+        Labels of m rows, a column a grouping.
+    attrs : dict
+
+    Examples
+    --------
+    >>> groups = pd.DataFrame({"g": ["a", "a", "b"]})
+    >>> report = width_report(np.array([1.0, 3.0, np.inf]), None, groups, {"alpha": 0.1})
+    >>> report[["count", "mean", "max", "infinite"]].reset_index()
+       g  count  mean  max  infinite
+    0  a      2   2.0  3.0       0.0
+    1  b      1   NaN  inf       1.0
+    """
+    if groups is None:
+        report = WidthReport([_line(widths, hits)], index=pd.Index(["all"], name="rows"))
+    else:
+        keys = list(groups.columns)
+        places = groups.groupby(keys, observed=True, sort=True).indices
+        labels = sorted(places, key=lambda label: _place(label, groups))
+        lines = [_line(widths[places[key]], None if hits is None else hits[places[key]]) for key in labels]
+        index = _index(labels, keys)
+        report = WidthReport(lines, index=index)
+    report.attrs = dict(attrs)
+    return report
+
+
+def _place(label, groups):
+    """Where a group belongs: in the order of its categories."""
+    labels = label if isinstance(label, tuple) else (label,)
+    orders = [pd.Categorical(groups[column]).categories for column in groups.columns]
+    return tuple(order.get_loc(each) for order, each in zip(orders, labels, strict=True))
+
+
+def _index(labels, keys):
+    if len(keys) == 1:
+        flat = [label[0] if isinstance(label, tuple) else label for label in labels]
+        return pd.Index(flat, name=keys[0])
+    return pd.MultiIndex.from_tuples(labels, names=keys)
+
+
+def _line(widths, hits):
+    """One line of the report."""
+    known = np.sort(widths[~np.isnan(widths)])
+    finite = known[np.isfinite(known)]
+    line = {"count": len(known), "missing": len(widths) - len(known)}
+    line["mean"] = float(np.mean(finite)) if len(finite) else np.nan
+    line |= {name: _quantile(known, level) for name, level in _QUANTILES.items()}
+    line["infinite"] = 1.0 - len(finite) / len(known) if len(known) else np.nan
+    return line if hits is None else line | _coverage(hits)
+
+
+def _quantile(ordered, level):
+    if len(ordered) == 0:
+        return np.nan
+    if np.isfinite(ordered[-1]):
+        return float(np.quantile(ordered, level))
+    return float(ordered[max(int(np.ceil(level * len(ordered))), 1) - 1])  # no averaging with infinity
+
+
+def _coverage(hits):
+    known = hits[~np.isnan(hits)]
+    if len(known) == 0:
+        return dict.fromkeys(_SHARES[1:], np.nan)
+    low, high = proportion_confint(int(known.sum()), len(known), alpha=0.05, method="beta")
+    ends = {
+        "coverage_lower": float(np.nan_to_num(low)),
+        "coverage_upper": float(np.nan_to_num(high, nan=1.0)),
+    }
+    return {"coverage": float(np.mean(known)), **ends}
+
+
+def _text(name, values):
+    """A cell of the table: shares in per cent, coverage with its interval."""
+    value = values[name]
+    if np.isnan(value):
+        return ""
+    if name == "coverage":
+        low, high = percent(values["coverage_lower"]), percent(values["coverage_upper"])
+        return f"{percent(value)} ({low.removesuffix(' %')} to {high})"
+    if name in _SHARES:
+        return percent(value)
+    return str(int(value)) if name in ("count", "missing") else cell(float(value))

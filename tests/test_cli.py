@@ -1,0 +1,140 @@
+"""The command line: what it prints and writes, its exit codes, its errors in one line."""
+
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+from stabconf.cli import main
+
+
+@pytest.fixture
+def files(frame, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame.iloc[::2].to_csv("train.csv", index=False)
+    frame.iloc[1::2].to_csv("new.tsv", sep="\t", index=False)
+    return tmp_path
+
+
+def test_fit_prints_and_writes(files, capsys):
+    command = [
+        "fit",
+        "y ~ x1 + g",
+        "train.csv",
+        "--new",
+        "new.tsv",
+        "--alpha",
+        "0.2",
+        "--by",
+        "x1=2",
+        "--by",
+        "g",
+    ]
+    assert main([*command, "--report", "out put.html", "--intervals", "out.csv"]) == 0
+    said = capsys.readouterr()
+    for words in ("Regularised robust regression", "y ~ x1 + g", "Widths of 80 % intervals", "coverage"):
+        assert words in said.out
+    assert "Report written to out put.html" in said.out and said.err == ""
+    table = pd.read_csv("out.csv", index_col="row")
+    assert list(table.columns) == ["mean", "obs_ci_lower", "obs_ci_upper"] and len(table) == 40
+    assert "<html" in (files / "out put.html").read_text(encoding="utf-8")
+
+
+def test_fit_takes_options_through(files, capsys):
+    options = [
+        "--loss",
+        "huber",
+        "--penalty",
+        "0.5",
+        "--l1-ratio",
+        "0.2",
+        "--method",
+        "split",
+        "--side",
+        "upper",
+    ]
+    assert main(["fit", "y ~ x1", "train.csv", *options, "--intervals", "o.tsv", "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
+    assert pd.read_csv("o.tsv", sep="\t")["obs_ci_lower"].eq(float("-inf")).all()
+
+
+def test_compare_prints_a_table_and_draws(files, capsys):
+    options = ["--repeats", "2", "--methods", "split", "oracle", "--penalty", "1", "0.1"]
+    written = ["--output", "table.csv", "--plot", "figure.svg"]
+    assert main(["compare", "y ~ x1", "train.csv", *options, *written]) == 0
+    assert "coverage" in capsys.readouterr().out
+    assert len(pd.read_csv("table.csv")) == 4 and (files / "figure.svg").read_bytes().startswith(b"<?xml")
+    assert main(["compare", "y ~ x1", "train.csv", *options, "--plot", "figure.nix"]) == 1
+    assert "figures end in one of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["fit", "y ~ nothing", "train.csv"], "name 'nothing' is not defined"),
+        (["fit", "y ~ data", "train.csv"], "name 'data' is not defined"),
+        (["fit", "y ~ x1", "absent.csv"], "there is no file 'absent.csv'"),
+        (["fit", "y ~ x1", "train.xlsx"], "ends in .csv, .tsv or .parquet"),
+        (["fit", "y ~ x1", "train.csv", "--new", "empty.csv"], "cannot be read as CSV"),
+        (["fit", "y ~ x1", "train.csv", "--intervals", "o.csv.gz"], "not packed"),
+        (["fit", "y ~ x1", "train.csv", "--report", "o.pdf"], "ends in .html or .md"),
+        (["fit", "y ~ x1", "train.csv", "--alpha", "2"], "alpha=2.0 is not allowed"),
+        (["fit", "y ~ x1", "train.csv", "--method", "nothing"], "method='nothing' is unknown"),
+        (["compare", "y ~ x1", "train.csv", "--repeats", "0"], "repeats=0 is not allowed"),
+        (["demo", "--output", "no/where.html"], "there is no folder 'no'"),
+    ],
+)
+def test_errors_are_one_line_and_leave_no_file(files, capsys, arguments, words):
+    (files / "empty.csv").write_text("")
+    before = sorted(files.iterdir())
+    assert main(arguments) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("stabconf: ") and words in error and error.count("\n") == 1
+    assert sorted(files.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["nothing"], ["fit"], ["fit", "y ~ x", "d.csv", "--loss", "nothing"]]
+)
+def test_a_wrong_command_exits_with_two(arguments, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2 and "usage" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["fit", "compare"])
+def test_help_has_examples(command, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main([command, "--help"])
+    assert stopped.value.code == 0 and "examples:" in capsys.readouterr().out
+
+
+def test_warnings_are_one_line_each(files, capsys):
+    assert main(["fit", "y ~ x1", "train.csv", "--alpha", "0.001", "--intervals", "o.csv", "--quiet"]) == 0
+    assert capsys.readouterr().err.startswith("stabconf: warning: 40 rows are too few for alpha=0.001")
+
+
+def test_parquet_works_or_says_what_it_needs(files, frame, capsys):
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        assert main(["fit", "y ~ x1", "train.csv", "--intervals", "o.parquet"]) == 1
+        assert "Parquet needs pyarrow: pip install pyarrow" in capsys.readouterr().err
+    else:
+        frame.to_parquet("train.parquet")
+        assert main(["fit", "y ~ x1", "train.parquet", "--intervals", "o.parquet"]) == 0
+        assert len(pd.read_parquet("o.parquet")) == len(frame)
+
+
+def test_demo_prints_a_summary_and_writes_a_report(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "stabconf", "demo", "--output", "my report.html"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "Regularised robust regression" in done.stdout and "obs_ci_upper" in done.stdout
+    assert "Distance to exact" in (tmp_path / "my report.html").read_text(encoding="utf-8")
+    assert done.stderr == ""

@@ -1,0 +1,128 @@
+"""Reports: whole, self-contained, escaped, the same bytes for the same input."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import stabconf
+from stabconf.errors import InputError, SampleSizeWarning
+from stabconf.report.checks import leverages
+
+BAD = "<script>alert('x')</script>"
+
+
+@pytest.fixture(scope="module")
+def half(frame):
+    return stabconf.fit("y ~ x1 + g", frame.iloc[::2], penalty=0.1), frame.iloc[1::2]
+
+
+def test_a_page_has_every_section_and_needs_nothing_else(half, tmp_path):
+    res, new = half
+    path = res.report(tmp_path / "my réport.html", new, alpha=0.2, by="g")
+    page = path.read_text(encoding="utf-8")
+    for section in ("summary", "widths", "figures", "intervals", "checks", "cite", "versions"):
+        assert f'<section id="{section}">' in page
+    assert page.count("data:image/svg+xml;base64,") == 3
+    assert "<script" not in page and not re.search(r'(src|href)="(?!data:|#)', page)
+    for words in (
+        "Ndiaye",
+        "stabconf",
+        "Python",
+        "Leverage",
+        "Categories of g",
+        "viewport",
+        "@media print",
+    ):
+        assert words in page
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_same_input_gives_the_same_bytes(half, tmp_path):
+    res, new = half
+    one, two = (res.report(tmp_path / name, new.iloc[:5], alpha=0.2) for name in ("a.html", "b.html"))
+    assert one.read_bytes() == two.read_bytes()
+
+
+def test_markdown_has_its_figures_beside_it(half, tmp_path):
+    res, new = half
+    path = res.report(tmp_path / "my report.md", new, alpha=0.2, by={"x1": 2})
+    text = path.read_text(encoding="utf-8")
+    for name in ("intervals", "widths", "coverage"):
+        assert f"(my%20report_files/{name}.svg)" in text
+        assert (tmp_path / "my report_files" / f"{name}.svg").read_bytes().startswith(b"<?xml")
+    for words in ("## Data checks", "Distance to exact", "| x1 |", "## How to cite"):
+        assert words in text
+
+
+def test_what_a_user_names_is_escaped(frame, tmp_path):
+    data = frame.rename(columns={"x1": BAD}).assign(
+        g=frame["g"].map({"a": BAD, "b": "](http://x) | b", "c": "c"})
+    )
+    data.index = [f"<b>{label}</b>" for label in data.index]
+    formula = 'y ~ g + Q("' + BAD + '")'
+    res = stabconf.fit(formula, data.iloc[::2], penalty=0.1)
+    page = res.report(tmp_path / "r.html", data.iloc[1::2], alpha=0.2, by="g").read_text(encoding="utf-8")
+    assert "<script" not in page and "<b>" not in page and "&lt;script&gt;" in page
+    text = res.report(tmp_path / "r.md", data.iloc[1::2], alpha=0.2, by="g").read_text(encoding="utf-8")
+    outside = re.sub(r"```text.*?```", "", text, flags=re.DOTALL)
+    assert "<script" not in outside and "<b>" not in outside and "](http" not in outside
+
+
+def test_data_checks_count_what_is_odd(frame, tmp_path):
+    data = frame.copy()
+    data.loc["row4", "x1"] = np.nan
+    res = stabconf.fit("y ~ x1 + g", data, penalty=0.1)
+    new = pd.DataFrame({"x1": [0.0, 50.0, None], "g": ["a", "b", "a"]}, index=["usual", "far", "unknown"])
+    text = res.report(tmp_path / "r.md", new, alpha=0.2).read_text(encoding="utf-8")
+    assert "| dropped rows | row4 |" in text and "| new rows | 3 |" in text
+    assert "| without an interval, a value is missing | 1 |" in text
+    assert re.search(r"\| x1 \|.*\| 50 \| 1 \|", text) and "Farther out than any training row: far." in text
+    assert "1 (50 %)" in text and "extrapolates" in text
+
+
+def test_leverages_are_those_of_the_hat_matrix_also_where_columns_are_collinear():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.ones(20), rng.standard_normal((20, 2))])
+    own, other = leverages(np.column_stack([X, X[:, 1]]), np.array([[1.0, 0.0, 0.0, 0.0]]))
+    np.testing.assert_allclose(own, np.diag(X @ np.linalg.pinv(X)))
+    assert own.sum() == pytest.approx(3.0) and other[0] < 0.2
+
+
+def test_reports_of_the_training_rows_and_of_estimators(frame, tmp_path):
+    from sklearn.linear_model import LinearRegression
+
+    res = stabconf.fit("y ~ x1", frame, estimator=LinearRegression())
+    page = res.report(tmp_path / "e.html", alpha=0.2).read_text(encoding="utf-8")
+    assert "LinearRegression" in page and '<section id="intervals">' not in page
+    assert page.count("data:image/svg+xml") == 2  # no coverage: training rows have shaped the fit
+    rich = frame.assign(**{f"z{i}": float(i) for i in range(12)})
+    many = res.report(tmp_path / "many.html", pd.concat([rich] * 2), alpha=0.2).read_text(encoding="utf-8")
+    assert "The first 50 of 160 rows. The first 8 columns." in many
+
+
+def test_infinite_intervals_are_reported(half, tmp_path):
+    res, new = half
+    with pytest.warns(SampleSizeWarning) as caught:
+        page = res.report(tmp_path / "i.html", new, alpha=0.001).read_text(encoding="utf-8")
+    assert len(caught) == 1 and "<td>-inf</td>" in page and "<td>100 %</td>" in page
+
+
+def test_a_report_is_never_half_written(half, tmp_path, monkeypatch):
+    res, new = half
+    old = tmp_path / "r.html"
+    old.write_text("before")
+    for path, words in (("r.pdf", "ends in .html or .md"), ("no/where.html", "there is no folder")):
+        with pytest.raises(InputError, match=words):
+            res.report(tmp_path / path, new)
+    with pytest.raises(InputError, match="neither a column"):
+        res.report(old, new, by="nothing")
+
+    def fail(*_):
+        raise RuntimeError("no more ink")
+
+    monkeypatch.setattr("stabconf.report.as_html", fail)
+    with pytest.raises(RuntimeError, match="ink"):
+        res.report(old, new.iloc[:3], alpha=0.2)
+    assert old.read_text() == "before" and list(tmp_path.iterdir()) == [old]
