@@ -20,7 +20,7 @@ from .parts import Content, Table
 
 __all__ = ["collect"]
 
-_LEVELS = (0.2, 0.35, 0.5)  # beside alpha, in the figure of coverage
+_LEVELS = (0.2, 0.5)  # beside alpha, in the figure of coverage
 _COVERAGE_ROWS = 100  # new rows in that figure
 _ROWS = 50  # intervals that are listed
 _PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "patsy", "matplotlib")

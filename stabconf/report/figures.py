@@ -37,9 +37,12 @@ def _svg(draw, width=6.8, height=4.2):
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    figure = Figure(figsize=(width, height), facecolor="white")
     draw(figure.add_subplot())
     out = io.BytesIO()
     with rc_context({"svg.hashsalt": "stabconf", "svg.fonttype": "path"}):
-        figure.savefig(out, format="svg", dpi=144, metadata={"Date": None, "Creator": None})
+        # Cut to what is drawn: a layout engine would take as long again as the drawing.
+        figure.savefig(
+            out, format="svg", dpi=144, bbox_inches="tight", metadata={"Date": None, "Creator": None}
+        )
     return out.getvalue()
