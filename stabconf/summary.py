@@ -330,7 +330,7 @@ def _interval_notes(intervals):
 def _short(text, width):
     """Text cut in its middle, where a long name says least."""
     text = str(text)
-    tail = (width - 3) // 2
+    tail = (width - 3) // 3
     return text if len(text) <= width else f"{text[: width - 3 - tail]}...{text[-tail:]}"
 
 

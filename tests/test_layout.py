@@ -23,7 +23,7 @@ ALLOWED = {
     "files": (set(), set()),
     "columns": (set(), {"numpy"}),
     "user_frames": ({"errors"}, {"numpy", "pandas"}),
-    "terms": ({"errors", "user_frames"}, {"numpy", "patsy"}),
+    "terms": ({"errors", "user_frames"}, {"numpy", "pandas", "patsy"}),
     "design": ({"columns", "errors", "terms", "user_frames"}, {"numpy", "pandas", "patsy"}),
     "response": (set(), {"numpy"}),
     "losses": ({"checks", "errors"}, {"numpy", "scipy"}),

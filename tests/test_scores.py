@@ -156,12 +156,16 @@ def test_bad_scores_and_scales_are_named_with_their_fix(frame):
         ({"scale": 2.0}, InputTypeError, "scale=2.0 is a float"),
         ({"scale": "w"}, InputError, "scales must be positive"),
         ({"scale": "~ nothing"}, InputError, "scale='~ nothing' cannot be evaluated"),
-        ({"scale": "~ x"}, AssumptionError, "needs a scale that does not depend on the responses"),
+        (
+            {"scale": "~ x", "method": "root"},
+            AssumptionError,
+            "needs a scale that does not depend on the responses",
+        ),
         ({"scale": "s", "inner": True}, AssumptionError, "inner=True goes with"),
     ]
     for options, error, message in cases:
         with pytest.raises(error, match=message):
-            res.conf_int_conformal(frame, method="stable", **options)
+            res.conf_int_conformal(frame, **{"method": "stable", **options})
     with pytest.raises(AssumptionError, match="method='exact' ranks residuals by their size"):
         res.conf_int_conformal(frame, method="exact", scale="s")
     squares = stabconf.fit("y ~ x", frame, loss="squared", penalty=0.2)
