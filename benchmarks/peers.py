@@ -252,7 +252,7 @@ def table_of(report, table, repeats, new, seed):
         f"{table.name}: {repeats} splits, {new} new rows each, alpha = {ALPHA:g}",
         "Length and its standard deviation over the splits in standard deviations of the response; time of "
         "the fit and of the intervals for 1, 100 and 10,000 new rows, in fits of scikit-learn's "
-        f"standardised ridge. Within a model the best figure of a column is starred.{skipped} {wins(frame)}",
+        f"standardised ridge. The best figure of a model and column is starred.{skipped} {wins(frame)}",
         ["model", "method", "coverage", "length", "sd", "fit", "1 row", "100 rows", "10,000 rows"],
         cells_of(frame),
     )

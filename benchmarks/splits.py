@@ -4,13 +4,13 @@
 other packages, estimators and one method under several options stand in one table.
 """
 
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from common import best_time
 
 import stabconf
 
@@ -74,13 +74,11 @@ def measured(table, contenders, repeats, new, seed):
 
 
 def timed(function, *arguments):
-    """Seconds of a call, and what it returned; advice about wide intervals is not wanted here."""
+    """`best_time` of one call, without advice about wide intervals and slow convergence."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", stabconf.StabconfWarning)
         warnings.filterwarnings("ignore", module="sklearn")
-        begin = time.perf_counter()
-        result = function(*arguments)
-        return time.perf_counter() - begin, result
+        return best_time(lambda: function(*arguments), 1)
 
 
 def coverage_cell(coverage, rows):
