@@ -71,7 +71,7 @@ def fitter(formula, **options):
 
 
 def lad_contenders(table, slow):
-    """The paper's model as published, and at smaller penalties; ``slow`` is the number of splits for root."""
+    """The paper's model, and at smaller penalties; ``slow`` is the number of splits for root."""
     methods = {
         "oracle": lambda fitted, new: ends(oracle(fitted, new, new[table.response], ALPHA)),
         "split": by("split"),

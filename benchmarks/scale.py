@@ -142,8 +142,8 @@ def new_rows_table(report, counts, repeats, seed):
         "New rows, n = 10,000, 10 columns",
         "Stable intervals relative to building the new rows' design; stable and exact a row, in "
         "products of the training design with a vector and partial sorts, which is what a row would need "
-        "alone; peak memory of the stable intervals in new design matrices. Last lines: slopes of the seconds on log "
-        f"axes, from 100 rows on; exact sets up to {EXACT_MOST:,} rows.",
+        "alone; peak memory of the stable intervals in new design matrices. Last lines: slopes of the "
+        f"seconds on log axes, from 100 rows on; exact sets up to {EXACT_MOST:,} rows.",
         ["loss", "new rows", "stable / design", "stable", "exact", "memory"],
         lines,
     )
