@@ -384,10 +384,10 @@ def main():
     )
     report = Report("The paper's experiments")
     report.text(" ".join([__doc__.strip(), *missing]))
-    lad_experiment(report, tables, 1 if quick else 100, 1 if quick else 20, seed, output)
+    lad_experiment(report, tables, 1 if quick else 100, 1 if quick else 10, seed, output)
     report.write(output, quick)  # what is done stays done if a later part is interrupted
-    small = [table.subset(100 if quick else 1000, seed) for table in tables]
-    estimator_experiment(report, small, 1 if quick else 40, 1 if quick else 4, seed, output)
+    small = [table.subset(100 if quick else 500, seed) for table in tables]
+    estimator_experiment(report, small, 1 if quick else 20, 1 if quick else 2, seed, output)
     report.write(output, quick)
     known = [table for table in tables if table.name in SUCCESSOR]
     successor_experiment(report, known, 2 if quick else 20, 20 if quick else 100, seed)

@@ -70,6 +70,7 @@ def measured(table, contenders, repeats, new, seed):
                         "intervals": seconds,
                     }
                 )
+    print(f"{table.name}: {repeats} splits done", flush=True)
     return pd.DataFrame(lines)
 
 
