@@ -71,7 +71,7 @@ def covered(fitted, new, method, options):
 
 def few(n):
     """New rows for methods that work row by row: exact sets of tiny samples take longest."""
-    return 2 if n < 100 else 8
+    return 1 if n < 30 else 2 if n < 100 else 10
 
 
 def replicates(law, n, count, new, seed):
@@ -213,7 +213,7 @@ def main():
     sizes = (10, 100) if quick else (10, 30, 100, 1000)
     report = Report("Coverage")
     report.text(__doc__.split("\n\n", 1)[1].strip())
-    found = cells(laws, sizes, 2 if quick else 16, 10 if quick else 60, seed)
+    found = cells(laws, sizes, 2 if quick else 12, 10 if quick else 100, seed)
     marginal_tables(report, found)
     caption = "Every cell: four levels, all laws and sample sizes; flagged ones in red."
     report.figure(figure_of(found), "coverage", caption, arguments.output)
