@@ -21,7 +21,6 @@ from stabconf.scores import conformal_rank
 ALPHAS = (0.05, 0.1, 0.2, 0.5)
 CHANCE = 1e-4  # of a cell that is flagged though all is well
 FORMULA = "y ~ x1 + x2 + x3"
-SLOW_SIZE = 100  # largest n at which the slowest methods, one row a replicate, are run
 LAWS = {
     "Gaussian": lambda random, x: random.standard_normal(len(x)),
     "t2": lambda random, x: random.standard_t(2, len(x)),
@@ -34,7 +33,7 @@ MODELS = {
     "huber": {"loss": "huber", "penalty": 0.01},
     "squared": {"loss": "squared", "penalty": 0.01},
 }
-METHODS = {  # model, method, options, and of how many of the new rows: "all", a "few", or "one" at most
+METHODS = {  # model, method, options, and of how many of the new rows: "all", a "few", or "one"
     "LAD exact": ("lad", "exact", {"progress": False}, "few"),
     "LAD exact, transductive": ("lad", "exact", {"progress": False, "transductive": True}, "few"),
     "LAD stable, norm": ("lad", "stable", {"bound": "norm"}, "all"),
@@ -50,6 +49,14 @@ METHODS = {  # model, method, options, and of how many of the new rows: "all", a
     "Huber exact": ("huber", "exact", {"progress": False}, "few"),
     "Huber stable, curvature": ("huber", "stable", {"bound": "curvature"}, "all"),
     "squared exact": ("squared", "exact", {"progress": False}, "few"),
+}
+SIZES = {  # methods that are run at some n only, for they take long
+    "LAD exact, transductive": (10, 30),
+    "LAD batch": (30,),
+    "LAD interpolation": (30,),
+    "LAD jackknife+": (30,),
+    "Huber exact": (30, 100, 1000),
+    "squared exact": (30, 100, 1000),
 }
 TWICE = {"LAD cross", "LAD CV+", "LAD jackknife+"}  # they promise 1 - 2 alpha
 
@@ -83,7 +90,7 @@ def replicates(law, n, count, new, seed):
         training, held_out = frame.iloc[new:], frame.iloc[:new]
         fits = {}
         for name, (model, method, options, kind) in METHODS.items():
-            if kind == "one" and n > SLOW_SIZE:
+            if n not in SIZES.get(name, (n,)):
                 continue
             asked = held_out.iloc[: {"one": 1, "few": few(n), "all": new}[kind]]
             if model not in fits:
@@ -210,7 +217,7 @@ def main():
     arguments = parse_arguments("coverage", __doc__.splitlines()[0])
     quick, seed = arguments.quick, arguments.seed
     laws = list(LAWS)[1::3] if quick else list(LAWS)
-    sizes = (10, 100) if quick else (10, 30, 100, 1000)
+    sizes = (10, 30) if quick else (10, 30, 100, 1000)
     report = Report("Coverage")
     report.text(__doc__.split("\n\n", 1)[1].strip())
     found = cells(laws, sizes, 2 if quick else 12, 10 if quick else 100, seed)
