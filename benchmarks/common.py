@@ -71,7 +71,8 @@ class Table:
         if len(self.frame) <= rows:
             return self
         frame = self.frame.sample(rows, random_state=seed).reset_index(drop=True)
-        return Table(f"{self.name}, {rows} of its rows", frame, self.response)
+        name = self.name.split(",")[0]
+        return Table(f"{name}, {rows} of its rows", frame, self.response)
 
 
 def boston():

@@ -1,7 +1,8 @@
 """The package beside its peers: the same rows, model class and level.
 
 Ridge at 0.1 a row, medians, and conformalised quantiles; by stabconf and by MAPIE, crepes, puncc and
-online-cp around scikit-learn's Ridge and QuantileRegressor. A peer that is not installed is named and
+online-cp around scikit-learn's Ridge and QuantileRegressor. online-cp's full conformal sets rank signed
+residuals, alpha / 2 on each side; stabconf's rank their sizes. A peer that is not installed is named and
 skipped.
 """
 
