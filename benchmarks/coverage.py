@@ -51,12 +51,12 @@ METHODS = {  # model, method, options, and of how many of the new rows: "all", a
     "squared exact": ("squared", "exact", {"progress": False}, "few"),
 }
 SIZES = {  # methods that are run at some n only, for they take long
-    "LAD exact, transductive": (10, 30),
-    "LAD batch": (30,),
-    "LAD interpolation": (30,),
-    "LAD jackknife+": (30,),
-    "Huber exact": (30, 100, 1000),
-    "squared exact": (30, 100, 1000),
+    "LAD exact, transductive": (10,),
+    "LAD batch": (100,),
+    "LAD interpolation": (100,),
+    "LAD jackknife+": (100,),
+    "Huber exact": (100, 1000),
+    "squared exact": (100, 1000),
 }
 TWICE = {"LAD cross", "LAD CV+", "LAD jackknife+"}  # they promise 1 - 2 alpha
 
@@ -78,7 +78,7 @@ def covered(fitted, new, method, options):
 
 def few(n):
     """New rows for methods that work row by row: exact sets of tiny samples take longest."""
-    return 1 if n < 30 else 2 if n < 100 else 10
+    return 1 if n < 100 else 5
 
 
 def replicates(law, n, count, new, seed):
@@ -217,14 +217,14 @@ def main():
     arguments = parse_arguments("coverage", __doc__.splitlines()[0])
     quick, seed = arguments.quick, arguments.seed
     laws = list(LAWS)[1::3] if quick else list(LAWS)
-    sizes = (10, 30) if quick else (10, 30, 100, 1000)
+    sizes = (10, 100) if quick else (10, 100, 1000)
     report = Report("Coverage")
     report.text(__doc__.split("\n\n", 1)[1].strip())
-    found = cells(laws, sizes, 2 if quick else 12, 10 if quick else 100, seed)
+    found = cells(laws, sizes, 2 if quick else 10, 10 if quick else 100, seed)
     marginal_tables(report, found)
     caption = "Every cell: four levels, all laws and sample sizes; flagged ones in red."
     report.figure(figure_of(found), "coverage", caption, arguments.output)
-    conditional_table(report, 300, 2 if quick else 20, 60 if quick else 200, seed)
+    conditional_table(report, 300, 2 if quick else 10, 50 if quick else 100, seed)
     report.write(arguments.output, quick)
 
 

@@ -17,7 +17,7 @@ from stabconf.solvers import Problem, minimise
 ALPHA = 0.1
 MODELS = {"lad": 0.1, "huber": 0.01}
 BOUNDS = {"lad": "norm", "huber": "curvature"}
-EXACT_ROWS = 20
+EXACT_ROWS = 10
 EXACT_MOST = 10_000  # new rows for which exact sets are asked
 
 
@@ -186,11 +186,11 @@ def main():
     rows = (1000, 10_000) if quick else (1000, 10_000, 100_000, 1_000_000)
     columns = (5, 20) if quick else (5, 20, 100, 500)
     counts = (1, 100, 10_000) if quick else (1, 100, 10_000, 100_000, 1_000_000)
-    repeats = 1 if quick else 3
+    repeats = 1 if quick else 2
     report = Report("Growth")
     report.text(" ".join(__doc__.split("\n\n", 1)[1].split("\n")).strip())
     by_rows = training_table(report, "Training rows, 10 columns", rows, lambda n: (n, 10), repeats, seed)
-    wide = 1000 if quick else 5000
+    wide = 1000 if quick else 2000
     by_columns = training_table(
         report, f"Columns, n = {wide:,}", columns, lambda p: (wide, p), repeats, seed
     )
