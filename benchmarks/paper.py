@@ -292,7 +292,8 @@ def successor_experiment(report, tables, repeats, new, seed):
         "Its units: standardised columns divided by the root of their number, standardised response, no "
         "intercept. Its full conformal set is the hull of the points of a grid of 100 that are in it, so "
         "it is too short by about a step of the grid (0.06), and its coverage with it; ours is the set "
-        "itself, by an order statistic that is one higher than its quantile. Its leave-one-out bound allows for the mean loss being over one more row; the penalty "
+        "itself, by an order statistic that is one higher than its quantile. Its "
+        "leave-one-out bound allows for the mean loss being over one more row; the penalty "
         "here multiplies a constant number of rows, which halves the bound.",
         ["data", "method", "coverage", "length", "published coverage", "published length"],
         lines,
