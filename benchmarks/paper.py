@@ -393,7 +393,7 @@ def main():
     estimator_experiment(report, small, 1 if quick else 20, 1 if quick else 2, seed, output)
     report.write(output, quick)
     known = [table for table in tables if table.name in SUCCESSOR]
-    successor_experiment(report, known, 2 if quick else 10, 20 if quick else 100, seed)
+    successor_experiment(report, known, 2 if quick else 20, 20 if quick else 100, seed)
     conformity_figure(report, output, 40 if quick else 150)
     sizes = (30, 100, 300) if quick else (10, 30, 100, 300, 1000, 3000, 10_000)
     gap_experiment(report, sizes, 20 if quick else 60, output)
