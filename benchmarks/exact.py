@@ -7,8 +7,16 @@ them and calibrate on the other half.
 """
 
 import numpy as np
-from common import FEATURES, TARGET, Report, best_time, california_housing, parse_arguments, peak_memory
-from sklearn.datasets import load_diabetes
+from common import (
+    FEATURES,
+    TARGET,
+    Report,
+    best_time,
+    california_housing,
+    diabetes,
+    parse_arguments,
+    peak_memory,
+)
 from solver import clarabel_solver
 
 import stabconf
@@ -22,12 +30,6 @@ PENALTIES = (0.1, 0.01)
 LOSSES = ("lad", "quantile", "huber", "squared", "logcosh", "pseudo_huber", "power", "linex")
 MANY = {"lad", "quantile", "huber", "squared"}
 HALVINGS = 24
-
-
-def diabetes():
-    """The diabetes table and a formula of all its columns."""
-    table = load_diabetes(as_frame=True).frame
-    return table, "target ~ " + " + ".join(table.columns.drop("target"))
 
 
 def housing(data_dir):
@@ -69,7 +71,7 @@ def cost_rows(table, formula, label, counts, repeats):
 def cost_table(report, data_dir, counts, repeats):
     """Cost of a new row relative to one fit."""
     table, formula, label = housing(data_dir)
-    lines = cost_rows(*diabetes(), "diabetes", counts, repeats)
+    lines = cost_rows(diabetes().frame, diabetes().formula, "diabetes", counts, repeats)
     lines += cost_rows(table, formula, label, counts, repeats)
     report.table(
         f"Cost of a new row's exact set, alpha = {ALPHA:g}",
@@ -156,7 +158,7 @@ def root_row(results, penalty, label, refit, count, repeats):
 
 def root_table(report, count, repeats):
     """The same LAD sets by root finding with refits."""
-    table, formula = diabetes()
+    table, formula = diabetes().frame, diabetes().formula
     lines = []
     for penalty in PENALTIES:
         results = stabconf.fit(formula, table, loss="lad", penalty=penalty)
@@ -206,7 +208,7 @@ def width_rows(table, formula, label, held_out, repeats):
 def width_table(report, data_dir, held_out, repeats):
     """Exact against split conformal widths."""
     table, formula, label = housing(data_dir)
-    lines = width_rows(*diabetes(), "diabetes", held_out, repeats)
+    lines = width_rows(diabetes().frame, diabetes().formula, "diabetes", held_out, repeats)
     lines += width_rows(table, formula, label, held_out, repeats)
     report.table(
         f"Width beside split conformal, {repeats} splits, {held_out} new rows each, alpha = {ALPHA:g}",

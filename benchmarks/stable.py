@@ -13,10 +13,10 @@ from common import (
     Report,
     best_time,
     california_housing,
+    diabetes,
     parse_arguments,
     peak_memory,
 )
-from sklearn.datasets import load_diabetes
 
 import stabconf
 from stabconf.conformal import stable as stable_intervals
@@ -86,8 +86,7 @@ def mean_widths(training, new, formula, loss, penalty):
 
 def width_table(report, held_out):
     """Stable against full conformal widths on the diabetes data."""
-    table = load_diabetes(as_frame=True).frame
-    formula = "target ~ " + " + ".join(table.columns.drop("target"))
+    formula, table = diabetes().formula, diabetes().frame
     table = table.sample(frac=1.0, random_state=0).reset_index(drop=True)
     new, training = table.iloc[:held_out], table.iloc[held_out:]
     rows = []

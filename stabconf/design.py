@@ -29,6 +29,19 @@ def caller_scope(depth):
     return patsy.EvalEnvironment.capture(depth + 1).namespace
 
 
+class _DropMissing(patsy.NAAction):
+    """Drops incomplete rows as patsy does, but looks for them in plain arrays.
+
+    Looking through pandas, column by column, takes about a third of the time of a fit to a thousand rows.
+    """
+
+    def is_numerical_NA(self, arr):
+        return super().is_numerical_NA(np.asarray(arr))
+
+
+_DROP = _DropMissing("drop")
+
+
 class Design:
     """Training arrays and the map that made them; see `build_design`.
 
@@ -97,7 +110,7 @@ class Design:
             return rows, frame.index
         try:
             (made,) = patsy.build_design_matrices(
-                [self._info], values[complete], NA_action="drop", return_type="dataframe"
+                [self._info], values[complete], NA_action=_DROP, return_type="dataframe"
             )
         except Exception as error:
             raise self._new_row_error(error) from error
@@ -126,7 +139,7 @@ class Design:
         right = "~" + self.formula.split("~", 1)[1]
         env = patsy.EvalEnvironment([self._scope])
         try:
-            made = patsy.dmatrix(right, both, env, NA_action="drop", return_type="dataframe")
+            made = patsy.dmatrix(right, both, env, NA_action=_DROP, return_type="dataframe")
         except Exception as error:
             raise self._new_row_error(error) from error
         design, n = copy(self), len(self.y)
@@ -282,7 +295,7 @@ def _evaluate(formula, frame, scope):
     env = patsy.EvalEnvironment([scope])
     values = frame.reset_index(drop=True)
     try:
-        return patsy.dmatrices(formula, values, env, NA_action="drop", return_type="dataframe")
+        return patsy.dmatrices(formula, values, env, NA_action=_DROP, return_type="dataframe")
     except patsy.PatsyError as error:
         raise FormulaError(f"formula={formula!r} cannot be used: {error}{_hint(error)}") from error
     except Exception as error:
@@ -304,6 +317,11 @@ def _names_in_formula(formula):
         desc = patsy.ModelDesc.from_formula(formula)
     except (patsy.PatsyError, SyntaxError) as error:
         raise FormulaError(f"formula={formula!r} cannot be parsed: {error}") from error
+    except RecursionError as error:
+        raise FormulaError(
+            f"formula={formula[:60] + '...'!r} has too many terms for the parser: put blocks of a hundred in "
+            "parentheses, 'y ~ (x1 + x2 + ...) + (...)'"
+        ) from error
     if len(desc.lhs_termlist) != 1 or not desc.lhs_termlist[0].factors:
         raise FormulaError(
             f"formula={formula!r} needs one response on the left of '~': write 'y ~ x1 + x2'"

@@ -80,6 +80,12 @@ FIT_CASES = {
 
 @pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
 @pytest.mark.parametrize("case", FIT_CASES, ids=str)
+def test_a_formula_of_very_many_terms_says_what_to_do(frame):
+    many = "y ~ " + " + ".join(["x1"] * 2000)
+    with pytest.raises(stabconf.FormulaError, match="put blocks of a hundred in parentheses"):
+        stabconf.fit(many, frame)
+
+
 def test_bad_input_to_fit_is_named_with_its_fix(case):
     changes, message = FIT_CASES[case]
     arguments = {"formula": "y ~ x", "data": GOOD} | changes
