@@ -319,8 +319,8 @@ def _names_in_formula(formula):
         raise FormulaError(f"formula={formula!r} cannot be parsed: {error}") from error
     except RecursionError as error:
         raise FormulaError(
-            f"formula={formula[:60] + '...'!r} has too many terms for the parser: put blocks of a hundred in "
-            "parentheses, 'y ~ (x1 + x2 + ...) + (...)'"
+            f"formula={formula[:60] + '...'!r} has too many terms for the parser: put blocks of a "
+            "hundred in parentheses, 'y ~ (x1 + x2 + ...) + (...)'"
         ) from error
     if len(desc.lhs_termlist) != 1 or not desc.lhs_termlist[0].factors:
         raise FormulaError(
