@@ -27,7 +27,7 @@ FEATURES = [
     "MedInc", "HouseAge", "AveRooms", "AveBedrms", "Population", "AveOccup", "Latitude", "Longitude"
 ]  # fmt: skip
 HOUSING_ROWS = 20640
-_PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "patsy", "scikit-learn", "clarabel")
+_PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "patsy", "scikit-learn", "clarabel", "mapie")
 
 
 def parse_arguments(script, description):
