@@ -1,0 +1,262 @@
+"""Widths that follow the data: exact conformalised quantile regression beside split and constant widths.
+
+Width: exact sets of quantile bands fitted to all training rows, beside MAPIE's split intervals of the same
+quantile model and penalty, which fit to half of them and calibrate on the other half. Coverage: by thirds
+of the width of the fitted band, where constant widths are too wide at one end and too narrow at the other.
+Cost: the time of a new row's set relative to the fits.
+"""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from common import TARGET, Report, parse_arguments
+from exact import housing
+from mapie.regression import ConformalizedQuantileRegressor
+from sklearn.base import BaseEstimator, RegressorMixin
+from statsmodels.datasets import engel
+
+import stabconf
+from stabconf.solvers import Problem, minimise
+
+ALPHA = 0.1
+LEVELS = (ALPHA / 2, 1 - ALPHA / 2)
+EXACT, SEPARATE, COMMON = "exact CQR", "split CQR, two corrections", "split CQR, one correction"
+CONSTANT, SCALED = "exact LAD, constant", "exact LAD, scaled"
+METHODS = (EXACT, SEPARATE, COMMON, CONSTANT, SCALED)
+THIRDS = ("narrow", "middle", "wide")
+
+
+@dataclass(frozen=True)
+class Study:
+    """A table and how it is split.
+
+    Attributes
+    ----------
+    label, formula : str
+    table : DataFrame
+    penalties : tuple of float
+    scale : str or True
+        Of the scaled intervals.
+    test, training : int
+        Rows that widths are averaged over, drawn once, and rows to fit, drawn anew for each split.
+    fresh : bool
+        Whether coverage is over all rows that are not fitted, not over the test rows.
+    few : tuple of int
+        Rows of the scaled intervals, which are slow: test rows for their width, others for their coverage.
+    splits : int
+    """
+
+    label: str
+    formula: str
+    table: pd.DataFrame
+    penalties: tuple
+    scale: object
+    test: int
+    training: int
+    fresh: bool
+    few: tuple
+    splits: int
+
+    @property
+    def response(self):
+        return self.formula.split(" ~ ")[0]
+
+
+class FittedLevel(RegressorMixin, BaseEstimator):
+    """One quantile of a fit, as MAPIE wants to see it."""
+
+    def __init__(self, results, level):
+        self.results, self.level = results, level
+        self.fitted_ = True  # what MAPIE looks for
+
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        return self.results.predict(X)[self.level].to_numpy()
+
+
+def split_bands(study, training, new, penalty, random):
+    """MAPIE's intervals (2 frames): half of the training rows to fit, half to calibrate."""
+    order, half = random.permutation(len(training)), len(training) // 2
+    fitting, rest = training.iloc[order[:half]], training.iloc[order[half:]]
+    levels = (LEVELS[0], LEVELS[1], 0.5)
+    results = stabconf.fit_quantiles(study.formula, fitting, quantiles=levels, penalty=penalty)
+    models = [FittedLevel(results, level) for level in levels]
+    split = ConformalizedQuantileRegressor(models, confidence_level=1 - ALPHA, prefit=True)
+    split.conformalize(rest.drop(columns=study.response), rest[study.response].to_numpy())
+    frames = []
+    for symmetric in (False, True):
+        _, ends = split.predict_interval(
+            new.drop(columns=study.response), symmetric_correction=symmetric, allow_infinite_bounds=True
+        )
+        frames.append(pd.DataFrame(ends[:, :, 0], index=new.index, columns=["lower", "upper"]))
+    return frames
+
+
+def compare(study, penalty):
+    """Widths and hits by method (splits, rows of the table), NaN where there is none, and thirds."""
+    shape = (study.splits, len(study.table))
+    widths = {method: np.full(shape, np.nan) for method in METHODS}
+    hits, thirds = {method: np.full(shape, np.nan) for method in METHODS}, np.full(shape, -1)
+    table = study.table.reset_index(drop=True)
+    test, others = np.split(np.random.default_rng(0).permutation(len(table)), [study.test])
+    options = {"alpha": ALPHA, "progress": False}
+    for s in range(study.splits):
+        random = np.random.default_rng([1, s])
+        order = random.permutation(others)
+        training = table.iloc[order[: study.training]]
+        places = np.append(test, order[study.training :]) if study.fresh else test
+        new = table.iloc[places]
+        band = stabconf.fit_quantiles(study.formula, training, quantiles=LEVELS, penalty=penalty)
+        lad = stabconf.fit(study.formula, training, loss="lad", penalty=penalty)
+        few = np.append(test[: study.few[0]], random.permutation(places[study.few[0] :])[: study.few[1]])
+        ends = {EXACT: band.conf_int_conformal(new, **options)}
+        ends[SEPARATE], ends[COMMON] = split_bands(study, training, new, penalty, random)
+        ends[CONSTANT] = lad.conf_int_conformal(new, **options)
+        ends[SCALED] = lad.conf_int_conformal(table.iloc[few], scale=study.scale, **options)
+        for method, made in ends.items():
+            y = table.loc[made.index, study.response]
+            width = (made["upper"] - made["lower"]).clip(lower=0.0).fillna(0.0)  # of an empty set: 0
+            widths[method][s, made.index] = width
+            hits[method][s, made.index] = (made["lower"] <= y) & (y <= made["upper"])
+        hits[SCALED][s, test[: study.few[0]]] = np.nan  # the same rows in every split
+        fitted = band.predict(new)
+        rank = (fitted[LEVELS[1]] - fitted[LEVELS[0]]).rank(method="first").to_numpy() - 1
+        thirds[s, places] = (3 * rank // len(new)).astype(int)
+    return {method: made[:, test] for method, made in widths.items()}, hits, thirds
+
+
+def width_lines(study, penalty, widths, hits):
+    """Lines of the table of widths."""
+    lines = []
+    for method in METHODS:
+        rows = np.isfinite(widths[method][0])
+        if method == SCALED:  # other rows have a width where they are fresh, but not in every split
+            rows = np.arange(len(rows)) < study.few[0]
+        own, exact = (widths[name][:, rows].mean(axis=1) for name in (method, EXACT))
+        spread = [made.std(ddof=1) for made in (own, exact)]
+        ratio = exact.mean() / own.mean()
+        error = (exact - ratio * own).std(ddof=1) / own.mean() / len(own) ** 0.5
+        cells = [method, str(rows.sum()), f"{own.mean():.4g}", f"{spread[0]:.2g}"]
+        cells += [f"{ratio:.3f} ± {error:.3f}", f"{spread[1] / spread[0]:.2f}"]
+        lines.append([study.label, f"{penalty:g}", *cells, f"{np.nanmean(hits[method]):.3f}"])
+    return lines
+
+
+def third_lines(study, penalty, hits, thirds):
+    """Lines of the table of coverage by thirds."""
+    lines = []
+    for method in METHODS:
+        parts = [hits[method][(thirds == t) & np.isfinite(hits[method])] for t in range(len(THIRDS))]
+        cells = [f"{part.mean():.3f}" for part in parts]
+        worst = max(abs(part.mean() - (1 - ALPHA)) for part in parts)
+        responses = sum(map(len, parts))
+        lines.append([study.label, f"{penalty:g}", method, f"{responses:,}", *cells, f"{worst:.3f}"])
+    return lines
+
+
+def comparison_tables(report, studies):
+    """Widths and coverage, each penalty of each table."""
+    by_width, by_third = [], []
+    for study in studies:
+        for penalty in study.penalties:
+            widths, hits, thirds = compare(study, penalty)
+            by_width += width_lines(study, penalty, widths, hits)
+            by_third += third_lines(study, penalty, hits, thirds)
+    splits = ", ".join(
+        f"{study.label} {study.splits} splits of {study.training:,} training rows" for study in studies
+    )
+    report.table(
+        f"Width, alpha = {ALPHA:g}",
+        f"{splits}. Mean width over test rows, drawn once, in units of the response; standard deviation of "
+        "this mean over training rows, drawn anew from the other rows of the table, so that training sets "
+        "overlap; exact CQR's mean width (± standard error over splits) and standard deviation relative to "
+        "the line's, on its rows. Where fitted quantiles cross a set may be empty: its width is 0. "
+        "Split: MAPIE's ConformalizedQuantileRegressor on the same quantile model and penalty, fitted to "
+        "half of the training rows, with its default of a correction for each end and with one for both. "
+        "Scaled: fewer rows. Coverage over all splits and new rows.",
+        ["data", "penalty", "method", "rows", "width", "sd", "CQR/width", "CQR/sd", "coverage"],
+        by_width,
+    )
+    report.table(
+        f"Coverage by thirds of the fitted band's width, nominal {1 - ALPHA:g}",
+        "New rows of each split, parted into thirds by the distance between the fitted quantiles of exact "
+        "CQR, the same parts for every method; `off` is the largest distance from nominal. Engel: all rows "
+        "that are not fitted. `responses` counts rows over splits; the same response occurs in many.",
+        ["data", "penalty", "method", "responses", *THIRDS, "off"],
+        by_third,
+    )
+
+
+def processor_time(function, repeats):
+    """Processor seconds of the fastest of ``repeats`` calls; what other programs do does not count."""
+    times = []
+    for _ in range(repeats):
+        start = time.process_time()
+        function()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def solve(results):
+    """A call of the solver on the training problem of a fit, ready to be timed."""
+    zones = results._fits
+    v = (zones.y - results._centre) / results._scale
+    problem = Problem(zones.X, v, zones.loss, zones.ridge, zones.lasso)
+    return lambda: minimise(problem)
+
+
+def cost_table(report, data_dir, counts, repeats):
+    """Cost of a new row relative to the fits that it rests on."""
+    table, formula, label = housing(data_dir)
+    lines = []
+    for penalty in (0.1, 0.01):
+        fits = {
+            EXACT: lambda p=penalty: stabconf.fit_quantiles(formula, table, quantiles=LEVELS, penalty=p),
+            SCALED: lambda p=penalty: stabconf.fit(formula, table, loss="lad", penalty=p),
+        }
+        for (method, fit), count in zip(fits.items(), counts, strict=True):
+            whole, results = processor_time(fit, repeats), fit()
+            parts = list(results._levels.values()) if method == EXACT else [results]
+            alone = sum(processor_time(solve(part), repeats) for part in parts)
+            options = {"alpha": ALPHA, "progress": False} | ({"scale": True} if method == SCALED else {})
+            new = table.sample(count, random_state=0).drop(columns=TARGET)
+            results.conf_int_conformal(new.head(1), **options)  # what is made once
+            each = processor_time(lambda: results.conf_int_conformal(new, **options), repeats) / count  # noqa: B023
+            cells = [f"{penalty:g}", str(count), f"{each / whole:.3f}", f"{each / alone:.3f}"]
+            lines.append([method, *cells])
+    report.table(
+        f"Cost of a new row, {label}, n = {len(table)}",
+        "Processor time per new row, all in one call, relative to the fit from a formula (`fit_quantiles` "
+        "of the pair for CQR, `fit` for LAD) and to its solves alone (two for CQR, one for LAD).",
+        ["method", "penalty", "rows", "of the fit", "of the solves"],
+        lines,
+    )
+
+
+def studies(data_dir, quick):
+    """What is compared."""
+    food = engel.load_pandas().data
+    table, formula, label = housing(data_dir)
+    splits, few = ((4, 2), (2, 4)) if quick else ((60, 12), (4, 8))
+    return [
+        Study("Engel", "foodexp ~ income", food, (0.05, 0.02), "~ income", 45, 120, True, few, splits[0]),
+        Study(label, formula, table, (0.1, 0.01), True, 50 if quick else 500, 5000, False, few, splits[1]),
+    ]
+
+
+def main():
+    """Run all comparisons and write the tables."""
+    arguments = parse_arguments("adaptive", __doc__.splitlines()[0])
+    quick = arguments.quick
+    report = Report("Widths that follow the data")
+    cost_table(report, arguments.data_dir, (64, 2) if quick else (512, 16), 1 if quick else 3)
+    comparison_tables(report, studies(arguments.data_dir, quick))
+    report.write(arguments.output, quick)
+
+
+if __name__ == "__main__":
+    main()
