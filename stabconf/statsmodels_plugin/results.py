@@ -7,6 +7,7 @@ travels as one more column behind the design's.
 """
 
 import copy
+import warnings
 from dataclasses import replace
 from functools import cached_property
 
@@ -16,7 +17,7 @@ import pandas as pd
 from ..advice import warn_about
 from ..columns import column_scales
 from ..conformal import ZoneFits
-from ..errors import AssumptionError, InputError
+from ..errors import AssumptionError, DataWarning, InputError
 from ..results import Results
 from ..summary import summarise_model
 
@@ -193,6 +194,7 @@ class StatsmodelsResults(Results):
     def _with_weights(self, exog, weights):
         """Itself, with weights for the new rows."""
         if weights is None:
+            self._warn_of_weight_one(exog)
             return self
         if self.recipe.weights is None:
             raise InputError(
@@ -213,6 +215,19 @@ class StatsmodelsResults(Results):
         made = copy.copy(self)
         made._new_weights = values
         return made
+
+    def _warn_of_weight_one(self, exog):
+        """New rows have weight 1 by default, as in statsmodels: say so where no training row is like it."""
+        trained = self.recipe.weights
+        if trained is None or exog is None or np.min(trained) <= 1.0 <= np.max(trained):
+            return
+        warnings.warn(
+            f"new rows have weight 1 unless wls_weights says otherwise, and those of the training rows "
+            f"lie between {np.min(trained):.3g} and {np.max(trained):.3g}: give wls_weights, for widths go "
+            "with the inverse of its root",
+            DataWarning,
+            stacklevel=4,
+        )
 
     def _new_rows(self, exog):
         if exog is None:

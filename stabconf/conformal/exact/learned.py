@@ -236,15 +236,20 @@ class ScaledSets:
 
     # Zones ---------------------------------------------------------------------------------------
 
-    def _paths(self, j):
-        """First paths of all rows in zone ``j``, or in the two halves of a gap."""
+    def _paths(self, j, i):
+        """First paths of row ``i`` in zone ``j``, or in the two halves of a gap; None if not followed.
+
+        Zones are followed for all rows at once, gaps, which few rows look into, row by row.
+        """
+        if self.fits.zones[j].is_gap:
+            return self.solver.step_paths(j, self.rows[i : i + 1])[0]
         if j not in self._first:
             self._first[j] = self.solver.step_paths(j, self.rows)
-        return self._first[j]
+        return self._first[j][i]
 
     def _zone(self, j, i, rank, direction):
         """The set in zone ``j``; at least its part that lies farthest in ``direction``."""
-        zone, (path,) = self.fits.zones[j], self._paths(j)[i]
+        zone, (path,) = self.fits.zones[j], self._paths(j, i)
         low, high = ((end - zone.centre) / zone.scale for end in (zone.lower, zone.upper))
         for way in (direction, 0, -direction):
             if way == 0:
@@ -262,7 +267,7 @@ class ScaledSets:
 
     def _beyond(self, j, i, way, rank):
         """The set where the new response is beyond the first fit, as if the zone were the whole line."""
-        (path,) = self._paths(j)[i]
+        (path,) = self._paths(j, i)
         middle = path.w[-1] if way > 0 else path.w[0]
         r, second = self._second_path(j, i, way)
         sizes = np.abs(r) if not self.sign else self.sign * r
@@ -287,7 +292,7 @@ class ScaledSets:
     def _second_path(self, j, i, way):
         """Residuals of the first fit at the end of its tilt, and the second fit's path in the new size."""
         if (j, i, way) not in self._second:
-            zone, (path,) = self.fits.zones[j], self._paths(j)[i]
+            zone, (path,) = self.fits.zones[j], self._paths(j, i)
             theta = path.theta[-1] if way > 0 else path.theta[0]
             r = (self.fits.y - zone.centre) / zone.scale - self.fits.X @ theta
             self._second[j, i, way] = r, self.scale.path(i, np.abs(r), self.fits.loss)
@@ -303,7 +308,7 @@ class ScaledSets:
         so its minimiser by at most 2 sqrt(rho delta) in the norm of its penalty.
         """
         zone, gap, ridge = self.fits.zones[here], self.fits.zones[j], self.fits.ridge
-        (path,) = self._paths(here)[i]
+        (path,) = self._paths(here, i)
         way = 1 if gap.lower >= zone.centre + zone.scale * path.w[-1] else -1
         if not np.all(ridge > 0) or (self.sign and way != self.sign):
             return False
@@ -352,7 +357,7 @@ class ScaledSets:
 
     def _gap_stretches(self, j, i):
         """`_Stretch`es of a gap, in the units of its middle."""
-        zone, paths = self.fits.zones[j], self._paths(j)[i]
+        zone, paths = self.fits.zones[j], self._paths(j, i)
         if paths is None:
             raise PathError("the first fit could not be followed")
         X, v = np.vstack([self.fits.X, self.rows[i]]), (self.fits.y - zone.centre) / zone.scale
