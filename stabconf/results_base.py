@@ -164,7 +164,8 @@ class BaseResults(Presentation):
         DataFrame
             ``lower`` and ``upper`` on the index of ``exog``; NaN where a row has a missing value. Its
             ``attrs`` hold method, guarantee, the share of the width that is owed to stability, and under
-            ``pieces`` the parts of those sets that are not intervals, by row label.
+            ``pieces`` the parts of those sets that are not intervals, by row label, and under ``empty`` the
+            labels of rows whose set is empty (their ends are NaN).
 
         Examples
         --------
