@@ -205,8 +205,8 @@ class QuantileResults(BaseResults):
             rows = ", ".join(map(str, crossed[:5]))
             warnings.warn(
                 f"quantiles {chosen[0]:g} and {chosen[1]:g} cross at {len(crossed)} of {len(made)} rows "
-                f"(the first {rows}): intervals stay valid, but a set may be empty there; look at the formula, "
-                "or raise penalty",
+                f"(the first {rows}): intervals stay valid, but a set may be empty there; look at the "
+                "formula, or raise penalty",
                 DataWarning,
                 stacklevel=2,
             )
