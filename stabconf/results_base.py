@@ -141,8 +141,8 @@ class BaseResults(Presentation):
                 the model): widths then follow the data. "exact" and "stable" learn it by a second
                 regression, of the sizes of the residuals, with the same loss and penalty, made anew for
                 every candidate response (never less than 0.01 of the response's scale); exact for LAD
-                and quantile loss, an enclosure for Huber, pseudo-Huber and log-cosh. Methods that fit to
-                parts of the rows regress the logarithms of sizes by least squares.
+                and quantile loss, an enclosure for squared loss, Huber, pseudo-Huber and log-cosh. Methods
+                that fit to parts of the rows regress the logarithms of sizes by least squares.
 
             Of all methods:
 

@@ -12,8 +12,8 @@ from scipy import stats
 import stabconf
 from stabconf import AssumptionError
 from stabconf.conformal import FixedScale, LearnedScale, exact
-from stabconf.conformal.scaled import exact_scaled, stable_learned
-from stabconf.losses import LAD, Huber, LogCosh, PseudoHuber, Quantile
+from stabconf.conformal.scaled import exact_scaled, stable_scaled
+from stabconf.losses import LAD, Huber, LogCosh, PseudoHuber, Quantile, Squared
 from stabconf.scores import Peers
 
 FLOOR = 0.01
@@ -113,18 +113,34 @@ def test_a_constant_fixed_scale_changes_nothing():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", [Huber(), LogCosh(), PseudoHuber(1.0)], ids=lambda loss: loss.describe())
+@pytest.mark.parametrize(
+    "loss", [Huber(), LogCosh(), PseudoHuber(1.0), Squared()], ids=lambda loss: loss.describe()
+)
 @pytest.mark.parametrize("side", ["two-sided", "upper"])
 def test_enclosures_of_smooth_losses_hold_the_set(loss, side):
     for seed, kind in enumerate(["plain", "heavy", "tied", "bimodal", "unscaled"]):
         drawn = draw(kind, seed, n=60, p=3, penalty=0.1, l1_ratio=0.0)
         fits, scale = zone_fits(drawn, loss), LearnedScale(drawn.X[:, :2], drawn.new[:, :2])
-        (made,) = stable_learned(fits, drawn.new, [0.2], scale, side=side)
+        (made,) = stable_scaled(fits, drawn.new, [0.2], scale, side=side)
         low, high = made.lower[0], made.upper[0]
         reach = np.ptp(drawn.y)
         outside = [low - 1e-3 * reach, low - reach, high + 1e-3 * reach, high + reach]
         for z in [z for z in outside if np.isfinite(z)]:
             assert p_value(scores(drawn, z, loss, scale, side), -1e-6, Peers(60)) <= 0.2
+
+
+def test_enclosures_of_squared_loss_end_where_the_p_value_flips():
+    for seed, kind in enumerate(["plain", "heavy", "unscaled"]):
+        drawn = draw(kind, seed, n=60, p=3, penalty=0.1, l1_ratio=0.0)
+        fits, sizes = zone_fits(drawn, Squared()), np.random.default_rng(seed).uniform(0.5, 2.0, 61)
+        learned = LearnedScale(drawn.X[:, :2], drawn.new[:, :2])
+        for scale in (learned, FixedScale(sizes[:60], sizes[60:])):
+            (made,) = stable_scaled(fits, drawn.new, [0.2], scale)
+            for end, inward in ((made.lower[0], 1), (made.upper[0], -1)):
+                for step, wanted in ((1e-4, True), (-1e-4, False)):
+                    z = end + step * inward * np.ptp(drawn.y)
+                    values = scores(drawn, z, Squared(), scale, "two-sided")
+                    assert (p_value(values, 1e-5 * np.sign(step), Peers(60)) > 0.2) == wanted
 
 
 @pytest.mark.slow
@@ -172,7 +188,7 @@ def test_scales_that_cannot_be_used_are_refused_with_a_fix():
     with pytest.raises(AssumptionError, match="LAD and quantile loss"):
         ask("huber", method="exact")
     with pytest.raises(AssumptionError, match="slope is bounded"):
-        ask("squared")
+        ask("power")
     with pytest.raises(AssumptionError, match="score='absolute'"):
         ask("huber", score="dual")
     with pytest.raises(AssumptionError, match="method='exact'"):

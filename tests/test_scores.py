@@ -166,11 +166,14 @@ def test_bad_scores_and_scales_are_named_with_their_fix(frame):
     for options, error, message in cases:
         with pytest.raises(error, match=message):
             res.conf_int_conformal(frame, **{"method": "stable", **options})
-    with pytest.raises(AssumptionError, match="method='exact' ranks residuals by their size"):
+    with pytest.raises(AssumptionError, match="method='exact' with a scale is for LAD and quantile loss"):
         res.conf_int_conformal(frame, method="exact", scale="s")
     squares = stabconf.fit("y ~ x", frame, loss="squared", penalty=0.2)
+    with pytest.raises(AssumptionError, match="goes with score='absolute'"):
+        squares.conf_int_conformal(frame, method="stable", scale="s", inner=True)
+    power = stabconf.fit("y ~ x", frame, loss="power", penalty=0.2)
     with pytest.raises(AssumptionError, match="not Lipschitz"):
-        squares.conf_int_conformal(frame, method="stable", scale="s")
+        power.conf_int_conformal(frame, method="stable", scale="s")
 
 
 def test_a_wrong_lipschitz_constant_is_found_out(frame):

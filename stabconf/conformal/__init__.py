@@ -18,7 +18,7 @@ from .movement import row_tau
 from .parallel import progress_bar
 from .pinned import batch, replace_one
 from .refits import grid, root
-from .scaled import exact_scaled, learned_scales, stable_learned
+from .scaled import exact_scaled, learned_scales, stable_scaled
 from .scored import scored_stable
 from .scoring import FixedScale, LearnedScale, as_scoring
 from .split import split
@@ -65,9 +65,9 @@ _SCORE = ("score", "scale")
 
 
 def _stable(fits, rows, alphas, *, side, bound=None, inner=False, score=None, scale=None, peers=None):
-    if isinstance(scale, LearnedScale):
+    if isinstance(scale, LearnedScale) or (scale is not None and _is_squared(fits.loss)):
         _require_plain_score(score, inner)
-        return stable_learned(fits, rows, alphas, scale, side=side, peers=peers, bound=bound)
+        return stable_scaled(fits, rows, alphas, scale, side=side, peers=peers, bound=bound)
     scoring = as_scoring(score, scale, side, fits.loss, "stable", learned=False)
     if not scoring.plain:
         if inner:
@@ -95,12 +95,16 @@ def _exact(fits, rows, alphas, *, side, score=None, scale=None, **options):
     return exact_scaled(fits, rows, alphas, scale, side=side, **options)
 
 
+def _is_squared(loss):
+    return bool(loss.softness) and np.isinf(loss.lipschitz)
+
+
 def _require_plain_score(score, inner):
-    """A learned scale divides absolute or signed residuals."""
+    """These scales divide absolute or signed residuals."""
     if score not in (None, "absolute") or inner:
         raise AssumptionError(
-            "a learned scale goes with score='absolute' and without inner=True: drop score and inner, or "
-            "give a column or a callable as scale"
+            "a learned scale, or a scale with squared loss, goes with score='absolute' and without "
+            "inner=True: drop score and inner"
         )
 
 

@@ -1,10 +1,12 @@
 """Full-data sets of residuals divided by a learned or fixed scale (theory, section 7).
 
-Exact where slopes are steps (LAD and quantile loss). For other Lipschitz losses with curvature a learned
-scale has a certified enclosure: the first fit moves every size by at most its tau, which with the new row
-moves the second fit by a length that its own curvature bounds; so every score lies between two bounds.
+Exact where slopes are steps (LAD and quantile loss). Squared loss has a certified enclosure, and so have
+Lipschitz losses with curvature where the scale is learned: the first fit moves every size by at most its
+tau, which with the new row moves the second fit by a length that its own curvature bounds; so every score
+lies between two bounds.
 """
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -20,8 +22,9 @@ from .exact.learned import FLOOR, FixedRows, ScaledSets, ScaleRows
 from .intervals import ranked_intervals
 from .parallel import in_chunks
 from .scoring import LearnedScale
+from .squared_scale import SquaredSearch
 
-__all__ = ["exact_scaled", "learned_scales", "stable_learned"]
+__all__ = ["exact_scaled", "learned_scales", "stable_scaled"]
 
 _CHUNK = 64
 
@@ -99,8 +102,8 @@ def _chunk(fits, side, work):
     return [np.array(each, dtype=float).reshape(-1, 2) for each in ends], sets.solver.tilted
 
 
-def stable_learned(fits, rows, alphas, scale, *, side="two-sided", peers=None, bound=None):
-    """Stable enclosures with a learned scale.
+def stable_scaled(fits, rows, alphas, scale, *, side="two-sided", peers=None, bound=None):
+    """Stable enclosures with a learned scale; with squared loss also with a fixed one.
 
     Parameters
     ----------
@@ -119,23 +122,25 @@ def stable_learned(fits, rows, alphas, scale, *, side="two-sided", peers=None, b
             f"method='stable' with a learned scale needs a loss with curvature; {loss.describe()} has "
             "none, but exact sets: use method='exact'"
         )
-    if np.isinf(loss.lipschitz):
+    if np.isinf(loss.lipschitz) and not loss.softness:
         raise AssumptionError(
-            f"a learned scale needs a loss whose slope is bounded, which {loss.describe()} is not: use "
-            "'huber' (an enclosure) or 'lad' (exact sets), or method='split'"
+            f"a learned scale needs squared loss or one whose slope is bounded, which {loss.describe()} is "
+            "not: use 'huber' (an enclosure) or 'lad' (exact sets), or method='split'"
         )
     bound, columns = bound or default_bound(loss), _scale_rows(fits, scale)
     peers = Peers(fits.n) if peers is None else peers
     ranks = [peers.rank(alpha) for alpha in alphas]
     ends = np.full((len(ranks), 2, len(rows)), np.nan)
     for j, zone in enumerate(fits.zones):
-        second = None if zone.keep else _second(fits, j, columns)
+        squared = np.isinf(loss.lipschitz)
+        second = None if zone.keep or squared else _second(fits, j, columns)
         for i, row in enumerate(rows):
             own = [rank.take(i) for rank in ranks]
             low, high = zone.lower, zone.upper
             found = np.tile([low, high], (len(ranks), 1))
-            if second is not None:
-                found = _zone_ends(fits.fit(j), second, row, columns.new[i], own, side, bound)
+            if not zone.keep:
+                ends_of = _squared_ends if squared else partial(_zone_ends, second=second, bound=bound)
+                found = ends_of(fits.fit(j), row, columns, i, own, side)
                 found = np.column_stack([np.maximum(found[:, 0], low), np.minimum(found[:, 1], high)])
                 found[found[:, 0] > found[:, 1]] = np.nan
             ends[:, 0, i], ends[:, 1, i] = (
@@ -153,9 +158,27 @@ def _second(fits, j, columns):
     return BaseFit(base.zone, problem, minimise(problem), None)
 
 
-def _zone_ends(base, second, row, g, ranks, side, bound):
+def _squared_ends(base, row, columns, i, ranks, side):
+    """Ends for each rank in one zone (len(ranks), 2), for squared loss."""
+    search, zone = SquaredSearch(base, columns, row, columns.new[i], side), base.zone
+    middle, ends = float(base.predict(row[None])[0]), np.tile([-np.inf, np.inf], (len(ranks), 1))
+    stretch = zone.scale * (1.0 + search.own)  # the prediction follows the response
+    slack = zone.scale * search.own_error
+    for place, direction in ((0, -1), (1, 1)):
+        if side == ("upper" if direction < 0 else "lower"):
+            continue
+        edges = sorted(direction * (end - middle) for end in (zone.lower, zone.upper))
+        near, far = max((edges[0] - slack) / stretch, 0.0), (edges[1] + slack) / stretch
+        for a, rank in enumerate(ranks):
+            rho = search.farthest(rank, direction, near, far) if far >= near else 0.0
+            rho = 0.0 if math.isnan(rho) else rho
+            ends[a, place] = middle + direction * (stretch * rho + slack)
+    return ends
+
+
+def _zone_ends(base, row, columns, i, ranks, side, second, bound):
     """Ends for each rank in one zone, as if it were the whole line (len(ranks), 2)."""
-    loss, ratios = base.problem.loss, base.ratios
+    loss, ratios, g = base.problem.loss, base.ratios, columns.new[i]
     moves = reach(base, new_rows(base, row[None], bound), bound)
     slope = np.array([max(base.steepest(-1), base.steepest(1))])
     tau, own = moves.tau(slope)[0], float(moves.shift(slope)[0])
