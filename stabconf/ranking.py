@@ -122,7 +122,7 @@ def as_ranking(groups, weights, design, exog):
     Parameters
     ----------
     groups : str, list of str or None
-    weights : str, callable, tuple of two arrays or None
+    weights : str, callable, tuple of two arrays, array of both or None
     design : Design
     exog : DataFrame or None
     """
@@ -210,10 +210,13 @@ def _as_weights(weights, design, exog):
         name, pair = "weights", tuple(weights(frame) for frame in frames)
     elif isinstance(weights, (tuple, list)) and len(weights) == 2:
         name, pair = "weights", tuple(weights)
+    elif np.ndim(weights) == 1 and len(weights) - len(frames[1]) in (design.total, len(frames[0])):
+        values = np.asarray(weights)  # training rows, then new ones
+        name, pair = "weights", np.split(values, [len(values) - len(frames[1])])
     else:
         raise InputTypeError(
-            f"weights is a {type(weights).__name__}: give a column, a callable of a frame, or a tuple of "
-            "two arrays (training, new)"
+            f"weights is a {type(weights).__name__}: give a column, a callable of a frame, a tuple of two "
+            "arrays (training, new), or one array of both, one after the other"
         )
     trained, new = (numbers(values, f"the values of {name}") for values in pair)
     if trained.shape == (design.total,):

@@ -151,10 +151,10 @@ class BaseResults(Presentation):
                 each group: a column, several, or a formula term such as "C(region)", "x > 2" or
                 "pd.cut(x, [0, 1, 2]):sex". All rows are fitted, as without groups. A new row without a
                 group has no interval; groups that training does not have are an error.
-            weights : str, callable or tuple of two arrays
+            weights : str, callable, tuple of two arrays or array
                 Likelihood ratios of a shift of the covariates between training and new rows, up to a
-                constant: a column, a callable of a frame, or arrays ``(training, new)``. Coverage then
-                holds under the shift. Not for "cross" and "cv+".
+                constant: a column, a callable of a frame, arrays ``(training, new)``, or one array of both,
+                training rows first. Coverage then holds under the shift. Not for "cross" and "cv+".
             transductive : bool
                 Learn the design map (stateful transforms, column means and scales) from the training and
                 the new rows together, so that nothing about it is assumed.
