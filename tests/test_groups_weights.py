@@ -518,7 +518,7 @@ def test_coverage_holds_under_a_known_shift_and_not_without_weights():
 
 
 def test_weights_may_be_one_array_of_training_rows_and_then_new_ones(frame):
-    res, new = stabconf.fit("y ~ x1", frame, loss="lad", penalty=0.1), frame.iloc[:3]
+    res, new = stabconf.fit("y ~ x", frame, loss="lad", penalty=0.1), frame.iloc[:3]
     values = np.random.default_rng(0).exponential(size=len(frame) + 3)
     apart = res.conf_int_conformal(new, alpha=0.2, weights=(values[:-3], values[-3:]))
     pd.testing.assert_frame_equal(res.conf_int_conformal(new, alpha=0.2, weights=values), apart)
