@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from .advice import check_one_alpha
-from .bands import bands_of, bands_of_levels
 from .coverage import coverage_table
 from .errors import AssumptionError, InputError
 from .grouping import crossed
+from .interval_data import bands_of, bands_of_levels
 from .penalty_path import as_penalties, stability_path
 from .plots import draw_conformity, draw_coverage, draw_intervals, draw_stability, draw_widths
 from .report import write_report

@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 
 from .advice import check_one_alpha
-from .bands import bands_of
 from .checks import is_count, is_number
 from .conformal import progress_bar
 from .design import build_design, caller_scope
 from .errors import InputError, StabconfWarning
+from .interval_data import bands_of
 from .model import fit_in_scope
 from .penalty_path import as_penalties, mean_finite
 from .plots import draw_criterion

@@ -48,17 +48,27 @@ ALLOWED = {
     "frames": (set(), {"numpy", "pandas"}),
     "grouping": ({"checks", "errors"}, {"numpy", "pandas"}),
     "widths": ({"tables"}, {"numpy", "pandas", "statsmodels"}),
-    "bands": ({"advice", "errors", "frames", "grouping", "widths"}, {"numpy", "pandas"}),
+    "interval_data": ({"advice", "errors", "frames", "grouping", "widths"}, {"numpy", "pandas"}),
     "coverage": (set(), {"numpy", "pandas", "scipy"}),
     "plots": ({"tables"}, {"matplotlib", "numpy"}),
     "penalty_path": ({"checks", "conformal", "errors"}, {"numpy", "pandas"}),
     "report": (
-        {"_version", "advice", "bands", "coverage", "errors", "files", "grouping", "plots", "summary"}
+        {
+            "_version",
+            "advice",
+            "interval_data",
+            "coverage",
+            "errors",
+            "files",
+            "grouping",
+            "plots",
+            "summary",
+        }
         | {"tables"},
         {"jinja2", "matplotlib", "numpy", "pandas"},
     ),
     "presentation": (
-        {"advice", "bands", "coverage", "errors", "grouping", "penalty_path", "plots", "report"},
+        {"advice", "interval_data", "coverage", "errors", "grouping", "penalty_path", "plots", "report"},
         {"numpy", "pandas"},
     ),
     "prediction": ({"errors"}, {"numpy", "pandas"}),
@@ -99,7 +109,17 @@ ALLOWED = {
         {"numpy", "pandas", "patsy", "statsmodels"},
     ),
     "selection": (
-        {"advice", "bands", "checks", "conformal", "design", "errors", "model", "penalty_path", "plots"}
+        {
+            "advice",
+            "interval_data",
+            "checks",
+            "conformal",
+            "design",
+            "errors",
+            "model",
+            "penalty_path",
+            "plots",
+        }
         | {"results"},
         {"numpy", "pandas"},
     ),

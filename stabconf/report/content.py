@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from .._version import __version__
-from ..bands import bands_of, bands_of_levels
 from ..coverage import coverage_table
 from ..errors import StabconfWarning
 from ..grouping import crossed
+from ..interval_data import bands_of, bands_of_levels
 from ..summary import table_cells
 from ..tables import cell, percent
 from .checks import data_checks
