@@ -60,15 +60,6 @@ class BandFits:
         ridge = self.fits[1].ridge
         return np.sqrt(np.square(rows) @ (1.0 / ridge)) if np.all(ridge > 0) else np.zeros(len(rows))
 
-    def drift(self, here, there, length):
-        """How far fits move, in the norm of P and the units of zone ``here``, if they have the location
-        and scale of ``there``; ``length`` is theirs."""
-        one, other, ridge = self.zones[here], self.zones[there], self.fits[1].ridge
-        scale = max(abs(s - one.scale) for s in other.scales)
-        shift = max(abs(c - one.centre) for c in other.centres)
-        pull = 0.0 if self.fits[1].intercept is None else np.sqrt(ridge[self.fits[1].intercept])
-        return (scale * length + shift * pull) / one.scale
-
 
 class _BandSets:
     """Sets of some new rows, from the zones that must be looked at."""
@@ -135,7 +126,8 @@ class _BandSets:
 
     def _slack(self, here, there, parts):
         ridge = self.fits.fits[1].ridge
-        return self.fits.drift(here, there, max(part.largest(ridge) for part in parts))
+        length = max(part.largest(ridge) for part in parts)
+        return self.fits.fits[1].drift(self.fits.zones[here], self.fits.zones[there], length)[0]
 
     def _look(self, j, a, which):
         """Add what the paths of zone or gap ``j`` say of some rows."""

@@ -147,6 +147,17 @@ class ZoneFits:
         theta = minimise(problem, self._start, **self._options).x
         return lambda rows: centre + scale * (columns.apply(rows) @ theta)
 
+    def drift(self, one, other, length):
+        """How far fits of steps move, in the norm of P and the units of zone ``one``, where they have the
+        location and scale of ``other``; and by what share the scale changes. ``length`` is theirs.
+
+        Such losses see location and scale through the ridge part alone.
+        """
+        growth = max(abs(scale - one.scale) for scale in other.scales) / one.scale
+        shift = max(abs(centre - one.centre) for centre in other.centres) / one.scale
+        pull = 0.0 if self.intercept is None else math.sqrt(self.ridge[self.intercept])
+        return growth * length + shift * pull, growth
+
     def in_range(self, rows):
         """Whether the predictions of new rows lie in the range of the responses, in every zone (bools)."""
         fits = [self.fit(j) for j, zone in enumerate(self.zones) if not zone.keep]

@@ -22,6 +22,7 @@ from .clipped import ClippedPieces
 __all__ = ["FLOOR", "FixedRows", "ScaleRows", "ScaledSets"]
 
 FLOOR = 0.01  # of the scale of the response: smaller learned scales count as this
+_GROWTH = 0.5  # a scale that changes by more is not bounded
 _TIES = 1e-9  # scores nearer than this are tied: rounding errors never exclude a candidate
 
 
@@ -321,7 +322,9 @@ class ScaledSets:
         r, second = self._second_path(here, i, way)
         if near < second.w[-1]:
             return False
-        moved, growth = self._drift(zone, gap, theta)
+        moved, growth = self.fits.drift(zone, gap, float(np.sqrt(np.square(theta) @ ridge)))
+        if growth >= _GROWTH:
+            return False
         delta = moved * np.sqrt(np.square(np.vstack([self.fits.X, self.rows[i]])) @ (1.0 / ridge))
         phi, G = second.theta[-1], np.vstack([self.scale.trained, self.scale.new[i]])
         move = self.scale.move(phi, float(np.sum(delta)) + far - near, growth, self.fits.loss)
@@ -333,14 +336,6 @@ class ScaledSets:
         with np.errstate(divide="ignore"):
             level = rank.kth(sizes / np.maximum(sigma[:-1] - error[:-1], floor[0]))
         return (near - delta[-1]) / max(sigma[-1] + error[-1], floor[1]) > level
-
-    def _drift(self, zone, gap, theta):
-        """How far the first fit moves, in the norm of P and the zone's units, and how the scale grows."""
-        ridge, intercept = self.fits.ridge, self.fits.intercept
-        scale = max(abs(s - zone.scale) for s in gap.scales) / zone.scale
-        shift = max(abs(c - zone.centre) for c in gap.centres) / zone.scale
-        pull = 0.0 if intercept is None else shift * math.sqrt(ridge[intercept])
-        return scale * float(np.sqrt(np.square(theta) @ ridge)) + pull, min(scale, 0.5)
 
     def _gap(self, j, i, rank):
         """The set in gap ``j``; all of it where the fits could not be followed."""
