@@ -49,7 +49,7 @@ class Peers:
 
     def contender(self, model, name, fit, make):
         """A contender with one method: ``fit(training)``, then ``make(fitted, X)`` gives the ends."""
-        return Contender(model, fit, {name: lambda fitted, new: make(fitted, self.arrays(new)[0])}, {})
+        return Contender(model, fit, {name: lambda fitted, new: make(fitted, self.arrays(new)[0])})
 
     # Packages ------------------------------------------------------------------------------------
 
@@ -75,7 +75,7 @@ class Peers:
             kept = {
                 name: make for name, make in methods.items() if model == "ridge" or "stable" not in name
             }
-            yield Contender(model, fit, kept, {})
+            yield Contender(model, fit, kept)
         if hasattr(stabconf, "fit_quantiles"):
             levels = (ALPHA / 2, 0.5, 1 - ALPHA / 2)
 
@@ -85,7 +85,7 @@ class Peers:
             make = {
                 "stabconf CQR, full": lambda fitted, new: ends(fitted.conf_int_conformal(new, alpha=ALPHA))
             }
-            yield Contender("quantiles", quantiles, make, {})
+            yield Contender("quantiles", quantiles, make)
 
     def mapie(self):
         from mapie.regression import (

@@ -6,7 +6,7 @@ other packages, estimators and one method under several options stand in one tab
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -34,7 +34,7 @@ class Contender:
     label: str
     fit: Callable
     methods: dict
-    limits: dict
+    limits: dict = field(default_factory=dict)
 
 
 def ends(frame):
