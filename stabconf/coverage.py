@@ -1,10 +1,15 @@
-"""Coverage over levels, and how far it may stray with so many new rows."""
+"""Coverage over levels and along predictions, and how far it may stray with so many new rows."""
 
 import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
-__all__ = ["coverage_table"]
+from .widths import coverage_line
+
+__all__ = ["coverage_along", "coverage_table"]
+
+_PARTS = 10  # along the predictions,
+_PART_ROWS = 20  # with at least so many rows each, where there are as many
 
 
 def coverage_table(levels):
@@ -34,4 +39,32 @@ def coverage_table(levels):
                 "band_upper": ends[1],
             }
         )
+    return pd.DataFrame(lines)
+
+
+def coverage_along(bands):
+    """Coverage at one level in parts of the new rows by prediction: the coverage promised is over all rows.
+
+    Parameters
+    ----------
+    bands : Bands
+        With responses.
+
+    Returns
+    -------
+    DataFrame
+        ``prediction`` (the mean of the part), ``count``, ``coverage``, ``coverage_lower``,
+        ``coverage_upper`` (an exact 95 % interval), by prediction; parts have equal counts.
+    """
+    known = np.flatnonzero(~np.isnan(bands.hits))
+    order = known[np.argsort(bands.mean[known], kind="stable")]
+    parts = np.array_split(order, int(np.clip(len(order) // _PART_ROWS, 1, _PARTS)))
+    lines = [
+        {
+            "prediction": float(np.mean(bands.mean[part])),
+            "count": len(part),
+            **coverage_line(bands.hits[part]),
+        }
+        for part in parts
+    ]
     return pd.DataFrame(lines)

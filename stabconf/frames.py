@@ -44,6 +44,7 @@ def interval_frame(intervals, complete, index, design, more):
         "certified": intervals.certified,
         "guarantee": intervals.guarantee,
         "stability_share": intervals.stability_share,
+        "tol": None if np.isnan(intervals.tol) else intervals.tol,
         "tilted_fits": intervals.tilted_fits,
         "pieces": {labels[i]: list(found) for i, found in intervals.pieces.items()},
         "empty": labels[np.isnan(intervals.lower)].tolist(),

@@ -53,12 +53,6 @@ class Bands:
         """
         return None if self.y is None or self.training else covered(self.lower, self.upper, self.y)
 
-    def take(self, places):
-        """The bands of some rows, by position."""
-        arrays = {name: getattr(self, name)[places] for name in ("mean", "lower", "upper")}
-        y = None if self.y is None else self.y[places]
-        return replace(self, frame=self.frame.iloc[places], y=y, **arrays)
-
     def groups(self, by, terms):
         """Labels of groups (DataFrame), or None."""
         return None if by is None else group_labels(by, self.frame, terms)

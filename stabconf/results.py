@@ -19,6 +19,7 @@ from .conformal import (
     learned_scales,
     make_intervals,
     row_tau,
+    simple_intervals,
 )
 from .design import Design
 from .errors import AssumptionError
@@ -34,6 +35,7 @@ from .summary import summarise
 __all__ = ["ModelSpec", "Results"]
 
 _SUMMARY_ROWS = 200
+_PLAIN = {"method", "side", "tol", "n_jobs", "progress"}  # options that leave sets as a summary has them
 
 
 @dataclass(frozen=True)
@@ -270,7 +272,8 @@ class Results(BaseResults):
         alpha = check_one_alpha(alpha)
         rows = self._X[np.linspace(0, self.nobs - 1, min(self.nobs, _SUMMARY_ROWS)).astype(int)]
         made = [self._attempt(rows, alpha, method) for method in ("exact", "stable")]
-        return self._summarised(*made)
+        some = "" if len(rows) == self.nobs else f"{len(rows)} of "
+        return self._summarised(*made, f"{some}the training points")
 
     # Helpers -------------------------------------------------------------------------------------
 
@@ -305,8 +308,21 @@ class Results(BaseResults):
     def _intervals(self, rows, alphas, method, side, options, parts=None):
         return make_intervals(self._fits, rows, alphas, method, side, options, parts)
 
-    def _summarised(self, exact, stable):
-        return summarise(self, self._design, self._solution, exact, stable)
+    def _summary_of(self, bands, exog, options):
+        """With the report's own intervals, where they are plain exact ones: they took long to make."""
+        attrs = bands.attrs
+        if attrs["method"] != "exact" or attrs["side"] != "two-sided" or set(options) - _PLAIN:
+            return super()._summary_of(bands, exog, options)
+        complete = ~np.isnan(bands.mean)
+        known = {name: attrs[name] for name in ("k", "n", "alpha", "side", "method", "certified", "tol")}
+        known |= {"guarantee": attrs["guarantee"], "pieces": dict(enumerate(attrs["pieces"].values()))}
+        exact = simple_intervals(bands.lower[complete], bands.upper[complete], **known)
+        stable = self._attempt(self._new_rows(exog)[0][complete], attrs["alpha"], "stable")
+        where = "the training points" if bands.training else f"{int(complete.sum())} new rows"
+        return self._summarised(exact, stable, where)
+
+    def _summarised(self, exact, stable, where):
+        return summarise(self, self._design, self._solution, exact, stable, where)
 
     def _p_values(self, row, candidates, side, bound, peers):
         return conformity(self._fits, row, candidates, side, bound, peers)

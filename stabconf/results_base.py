@@ -163,7 +163,8 @@ class BaseResults(Presentation):
         -------
         DataFrame
             ``lower`` and ``upper`` on the index of ``exog``; NaN where a row has a missing value. Its
-            ``attrs`` hold method, guarantee, the share of the width that is owed to stability, and under
+            ``attrs`` hold method, guarantee, the share of the width that is owed to stability, under
+            ``tol`` how far an end may be outside of the exact one (None where unknown), under
             ``pieces`` the parts of those sets that are not intervals, by row label, and under ``empty`` the
             labels of rows whose set is empty (their ends are NaN).
 
@@ -280,6 +281,10 @@ class BaseResults(Presentation):
     def _prediction_columns(self, exog):
         """What `Prediction.summary_frame` shows beside the intervals (DataFrame)."""
         return self.predict(exog).rename("mean").to_frame()
+
+    def _summary_of(self, bands, exog, options):
+        """The summary in a report of intervals at ``exog`` that were made with these options."""
+        return self.summary(alpha=bands.attrs["alpha"])
 
     def _new_rows(self, exog):
         if exog is None:

@@ -62,8 +62,8 @@ def table_cells(table):
     return (rows[0], rows[1:]) if has_head else (None, rows)
 
 
-def summarise(results, design, solution, exact, stable):
-    """The `Summary` of a fit and of its intervals at the training design points.
+def summarise(results, design, solution, exact, stable, where):
+    """The `Summary` of a fit and of its intervals.
 
     Parameters
     ----------
@@ -71,7 +71,9 @@ def summarise(results, design, solution, exact, stable):
     design : Design
     solution : Solution
     exact, stable : Intervals or str
-        By either method at the same training points, or why it refuses.
+        By either method at the same points, or why it refuses.
+    where : str
+        Which points, in words.
     """
     refused = isinstance(exact, str)
     summary = _Summary()
@@ -84,7 +86,7 @@ def summarise(results, design, solution, exact, stable):
     head = ["coef", "standardized"]
     summary.tables.append(SimpleTable(cells, head, names, title=None, txt_fmt=fmt_params))
     if not refused:
-        summary.tables.append(_interval_table(exact, stable, results.nobs))
+        summary.tables.append(_interval_table(exact, stable, where))
     notes = [f"No intervals: {exact}."] if refused else _interval_notes(exact)
     summary.add_notes(_notes(results, design, notes))
     return summary
@@ -119,8 +121,7 @@ def summarise_estimator(results, design, made):
             ("Order statistic:", f"{intervals.k} of {intervals.n}"),
             ("Infinite:", str(intervals.open_rows)),
         ]
-        where = _where(intervals, results.nobs)
-        summary.tables.append(_pairs(f"Conformal intervals at {where}", left, right))
+        summary.tables.append(_pairs("Conformal intervals at the training points", left, right))
         word = "certified" if intervals.certified else "NOT certified"
         notes.append(f"{intervals.method}: {intervals.guarantee} ({word}).")
     if design.transformed:
@@ -192,14 +193,14 @@ def _band_table(made, pair):
     return _pairs(f"Conformal intervals at {where}", left, right)
 
 
-def summarise_model(results, design, exact, stable):
-    """The `Summary` of a statsmodels model and of its intervals at the training design points.
+def summarise_model(results, design, exact, stable, where):
+    """The `Summary` of a statsmodels model and of its intervals.
 
     Parameters
     ----------
     results : StatsmodelsResults
     design : Design
-    exact, stable : Intervals or str
+    exact, stable, where
         As in `summarise`.
     """
     refused, recipe = isinstance(exact, str), results.recipe
@@ -216,7 +217,7 @@ def summarise_model(results, design, exact, stable):
         )
     )
     if not refused:
-        summary.tables.append(_interval_table(exact, stable, results.nobs))
+        summary.tables.append(_interval_table(exact, stable, where))
     notes = [f"No intervals: {exact}."] if refused else _interval_notes(exact)
     notes += ["Coefficients are those of statsmodels.", *recipe.notes]
     if design.transformed:
@@ -251,7 +252,7 @@ def _formula_table(title, formula):
     return SimpleTable([[line] for line in lines], None, stubs, title=title, txt_fmt=form)
 
 
-def _interval_table(intervals, stable, nobs):
+def _interval_table(intervals, stable, where):
     refused = isinstance(stable, str)
     left = [
         ("Method:", intervals.method),
@@ -269,12 +270,7 @@ def _interval_table(intervals, stable, nobs):
         ("Largest tau:", "none" if refused else _number(stable.largest_tau)),
         ("Median tau:", "none" if refused else _number(np.median(stable.tau))),
     ]
-    return _pairs(f"Conformal intervals at {_where(intervals, nobs)}", left, right)
-
-
-def _where(intervals, nobs):
-    count = len(intervals.width)
-    return "the training points" if count == nobs else f"{count} of the training points"
+    return _pairs(f"Conformal intervals at {where}", left, right)
 
 
 def _mean_width(intervals):

@@ -6,7 +6,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from .tables import cell, html_table, latex_table, markdown_table, percent
 
-__all__ = ["WidthReport", "covered", "width_report", "widths_of"]
+__all__ = ["WidthReport", "coverage_line", "covered", "width_report", "widths_of"]
 
 _QUANTILES = {"min": 0.0, "q25": 0.25, "median": 0.5, "q75": 0.75, "max": 1.0}
 _SHARES = ("infinite", "coverage", "coverage_lower", "coverage_upper")
@@ -130,7 +130,7 @@ def _line(widths, hits):
     line["mean"] = float(np.mean(finite)) if len(finite) else np.nan
     line |= {name: _quantile(known, level) for name, level in _QUANTILES.items()}
     line["infinite"] = 1.0 - len(finite) / len(known) if len(known) else np.nan
-    return line if hits is None else line | _coverage(hits)
+    return line if hits is None else line | coverage_line(hits)
 
 
 def _quantile(ordered, level):
@@ -141,7 +141,8 @@ def _quantile(ordered, level):
     return float(ordered[max(int(np.ceil(level * len(ordered))), 1) - 1])  # no averaging with infinity
 
 
-def _coverage(hits):
+def coverage_line(hits):
+    """Coverage and its exact (Clopper-Pearson) 95 % interval."""
     known = hits[~np.isnan(hits)]
     if len(known) == 0:
         return dict.fromkeys(_SHARES[1:], np.nan)

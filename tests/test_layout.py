@@ -49,7 +49,7 @@ ALLOWED = {
     "grouping": ({"checks", "errors"}, {"numpy", "pandas"}),
     "widths": ({"tables"}, {"numpy", "pandas", "statsmodels"}),
     "interval_data": ({"advice", "errors", "frames", "grouping", "widths"}, {"numpy", "pandas"}),
-    "coverage": (set(), {"numpy", "pandas", "scipy"}),
+    "coverage": ({"widths"}, {"numpy", "pandas", "scipy"}),
     "plots": ({"tables"}, {"matplotlib", "numpy"}),
     "penalty_path": ({"checks", "conformal", "errors"}, {"numpy", "pandas"}),
     "report": (

@@ -7,7 +7,10 @@ import pandas as pd
 import pytest
 
 import stabconf
+from stabconf.coverage import coverage_along
 from stabconf.errors import InputError, SampleSizeWarning
+from stabconf.interval_data import bands_of
+from stabconf.plots import draw_coverage_along
 from stabconf.report.checks import leverages
 
 BAD = "<script>alert('x')</script>"
@@ -54,6 +57,43 @@ def test_markdown_has_its_figures_beside_it(half, tmp_path):
         assert (tmp_path / "my report_files" / f"{name}.svg").read_bytes().startswith(b"<?xml")
     for words in ("## Data checks", "Distance to exact", "| x1 |", "## How to cite"):
         assert words in text
+
+
+def test_the_summary_is_of_the_intervals_that_the_report_shows(half, tmp_path, monkeypatch):
+    res, new = half
+    made, intervals = [], type(res)._intervals
+
+    def counted(self, rows, alphas, method, *rest):
+        made.append((method, len(rows)))
+        return intervals(self, rows, alphas, method, *rest)
+
+    monkeypatch.setattr(type(res), "_intervals", counted)
+    holes = new.assign(x1=new["x1"].where(np.arange(len(new)) > 1))
+    text = res.report(tmp_path / "r.md", holes, alpha=0.2).read_text(encoding="utf-8")
+    known = len(new) - 2
+    assert made == [("auto", known), ("stable", known)]  # no exact set twice
+    assert f"Conformal intervals at {known} new rows" in text
+    width = res.width_report(holes, alpha=0.2)["mean"].iloc[0]
+    assert re.search(rf"Mean width: +{width:.4g}\b", text)
+    within = res.report(tmp_path / "g.md", new, alpha=0.2, groups="g").read_text(encoding="utf-8")
+    assert (
+        "Conformal intervals at the training points" in within
+    )  # ranks within groups: not those of a summary
+
+
+def test_coverage_along_predictions_adds_up_to_the_coverage_of_all_rows(half):
+    res, new = half
+    bands = bands_of(res, pd.concat([new] * 3), 0.2, None, {})
+    table = coverage_along(bands)
+    assert table["prediction"].is_monotonic_increasing
+    assert table["count"].min() >= 20 and np.ptp(table["count"]) <= 1
+    whole = bands.report(None)["coverage"].iloc[0]
+    assert np.average(table["coverage"], weights=table["count"]) == pytest.approx(whole)
+    few = coverage_along(bands_of(res, new.iloc[:5], 0.2, None, {}))
+    assert few["count"].tolist() == [5]
+    ax = draw_coverage_along(table, bands.attrs)
+    assert ax.get_ylim()[1] > 1.0 and "prediction of y" in ax.get_xlabel()
+    assert ax.get_legend().get_texts()[0].get_text() == "promised over all rows, 80 %"
 
 
 def test_what_a_user_names_is_escaped(frame, tmp_path):

@@ -13,7 +13,7 @@ from .cross import cross, cv_plus, jackknife_plus
 from .estimator import TAUS, EstimatorFits, user_stable
 from .exact import exact
 from .interpolation import interpolation
-from .intervals import Intervals, join
+from .intervals import Intervals, join, simple_intervals
 from .movement import row_tau
 from .parallel import progress_bar
 from .pinned import batch, replace_one
@@ -53,6 +53,7 @@ __all__ = [
     "replace_one",
     "root",
     "row_tau",
+    "simple_intervals",
     "split",
     "stable",
     "stable_band",

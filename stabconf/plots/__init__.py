@@ -5,7 +5,7 @@ that print in black and white stays legible. Nothing global is changed.
 """
 
 from .conformity import draw_conformity
-from .coverage import draw_coverage
+from .coverage import draw_coverage, draw_coverage_along
 from .intervals import draw_intervals
 from .paths import draw_criterion, draw_stability
 from .style import PALETTE
@@ -15,6 +15,7 @@ __all__ = [
     "PALETTE",
     "draw_conformity",
     "draw_coverage",
+    "draw_coverage_along",
     "draw_criterion",
     "draw_intervals",
     "draw_stability",

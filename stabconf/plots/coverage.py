@@ -1,10 +1,11 @@
-"""Coverage of new responses against the level that was asked for."""
+"""Coverage of new responses: against the level that was asked for, and along the predictions."""
 
 import numpy as np
 
-from .style import BAND, BLACK, GREY, new_axes, tidy
+from ..tables import percent
+from .style import BAND, BLACK, BLUE, GREY, legend, new_axes, short, tidy
 
-__all__ = ["draw_coverage"]
+__all__ = ["draw_coverage", "draw_coverage_along"]
 
 
 def draw_coverage(table, ax=None):
@@ -29,4 +30,33 @@ def draw_coverage(table, ax=None):
     ax.set_xlabel("coverage asked for, 1 - alpha")
     ax.set_ylabel("share of new responses in their interval")
     ax.legend(frameon=False, loc="upper left")
+    return ax
+
+
+def draw_coverage_along(table, attrs, ax=None):
+    """Coverage at one level in parts of the rows by prediction.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `coverage_along`.
+    attrs : dict
+        Of the intervals.
+    ax : Axes, optional
+    """
+    ax = tidy(new_axes(ax), "y")
+    middle = table["coverage"]
+    ends = [middle - table["coverage_lower"], table["coverage_upper"] - middle]
+    label = f"share of about {int(table['count'].median())} rows, with its 95 % interval"
+    ax.errorbar(
+        table["prediction"], middle, ends, fmt="o", color=BLUE, markersize=5, capsize=3, label=label
+    )
+    nominal = 1.0 - attrs["alpha"]
+    label = f"promised over all rows, {percent(nominal)}"
+    ax.axhline(nominal, color=GREY, linewidth=1.0, linestyle="--", label=label)
+    low = min(nominal, float(table["coverage_lower"].min()))
+    ax.set_ylim(max(0.0, np.floor(10 * low - 0.5) / 10), 1.01)
+    ax.set_xlabel(f"prediction of {short(attrs['response'], 32)}, in parts of equal counts")
+    ax.set_ylabel("share of new responses in their interval")
+    legend(ax)
     return ax

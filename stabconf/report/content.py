@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from .._version import __version__
-from ..coverage import coverage_table
+from ..coverage import coverage_along
 from ..errors import StabconfWarning
 from ..grouping import crossed
-from ..interval_data import bands_of, bands_of_levels
+from ..interval_data import bands_of
 from ..summary import table_cells
 from ..tables import cell, percent
 from .checks import data_checks
@@ -20,8 +20,6 @@ from .parts import Content, Table
 
 __all__ = ["collect"]
 
-_LEVELS = (0.2, 0.5)  # beside alpha, in the figure of coverage
-_COVERAGE_ROWS = 100  # new rows in that figure
 _ROWS = 50  # intervals that are listed
 _PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "patsy", "matplotlib")
 _CITE = [
@@ -39,14 +37,14 @@ def collect(results, new, alpha, by, response, options):
     groups = first.groups(by, lambda term: design.terms(term, first.frame))
     with warnings.catch_warnings():  # said above, by the intervals themselves
         warnings.simplefilter("ignore", StabconfWarning)
-        summary = results.summary(alpha=alpha)
+        summary = results._summary_of(first, new, options)
     reports = [first.report(None), *([first.report(groups)] if groups is not None else [])]
     pictures = [
         interval_figure(first, _only_column(first.frame, design)),
         width_figure(first, *crossed(groups)),
     ]
     if first.hits is not None and np.isfinite(first.hits).any():
-        pictures.append(coverage_figure(coverage_table(_levels(results, first, options))))
+        pictures.append(coverage_figure(coverage_along(first), first.attrs))
     return Content(
         title=f"{design.response}: prediction intervals",
         lead=_lead(results, first),
@@ -60,21 +58,6 @@ def collect(results, new, alpha, by, response, options):
         cite=_CITE,
         versions=_versions(),
     )
-
-
-def _levels(results, bands, options):
-    """The bands and those of larger alphas, at some of the rows: at all of them they would cost too much.
-
-    Larger alphas cannot make an interval infinite that is finite at the user's own.
-    """
-    places = np.linspace(0, len(bands.frame) - 1, min(len(bands.frame), _COVERAGE_ROWS)).astype(int)
-    some = bands.take(places)
-    alphas = [level for level in _LEVELS if level > bands.attrs["alpha"]]
-    if not alphas:
-        return [some]
-    with warnings.catch_warnings():  # said already, by the intervals themselves
-        warnings.simplefilter("ignore", StabconfWarning)
-        return [some, *bands_of_levels(results, some.frame, alphas, some.y, options)]
 
 
 def _lead(results, bands):

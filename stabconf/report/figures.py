@@ -2,11 +2,13 @@
 
 import io
 
-from ..plots import draw_coverage, draw_intervals, draw_widths
+from ..plots import draw_coverage_along, draw_intervals, draw_widths
 from ..tables import percent
 from .parts import Picture
 
 __all__ = ["coverage_figure", "interval_figure", "width_figure"]
+
+_MARGIN = 0.1  # inches about a figure
 
 
 def interval_figure(bands, x):
@@ -25,10 +27,10 @@ def width_figure(bands, labels, name):
     return Picture("widths", f"Widths of the intervals{by}.", svg)
 
 
-def coverage_figure(table):
-    """Coverage over levels."""
-    svg = _svg(lambda ax: draw_coverage(table, ax), 4.6, 4.2)
-    caption = f"Coverage of {int(table['count'].max())} new responses against the level asked for."
+def coverage_figure(table, attrs):
+    """Coverage along the predictions."""
+    svg = _svg(lambda ax: draw_coverage_along(table, attrs, ax), height=3.6)
+    caption = f"Coverage of {int(table['count'].sum())} new responses, by their predictions."
     return Picture("coverage", caption, svg)
 
 
@@ -41,8 +43,9 @@ def _svg(draw, width=6.8, height=4.2):
     draw(figure.add_subplot())
     out = io.BytesIO()
     with rc_context({"svg.hashsalt": "stabconf", "svg.fonttype": "path"}):
-        # Cut to what is drawn: a layout engine would take as long again as the drawing.
+        # Cut to what is drawn; a layout engine, or "tight", would draw it all once more to measure it.
+        bounds = figure.get_tightbbox().padded(_MARGIN)
         figure.savefig(
-            out, format="svg", dpi=144, bbox_inches="tight", metadata={"Date": None, "Creator": None}
+            out, format="svg", dpi=144, bbox_inches=bounds, metadata={"Date": None, "Creator": None}
         )
     return out.getvalue()

@@ -182,8 +182,8 @@ class StatsmodelsResults(Results):
 
     _caches = ("_X", "_fits", "_theta")
 
-    def _summarised(self, exact, stable):
-        return summarise_model(self, self._design, exact, stable)
+    def _summarised(self, exact, stable, where):
+        return summarise_model(self, self._design, exact, stable, where)
 
     def _with_roots(self, rows, weights):
         """Rows with the roots of their weights as one more column, where the model has weights."""
