@@ -6,25 +6,27 @@ of the width of the fitted band, where constant widths are too wide at one end a
 Cost: the time of a new row's set relative to the fits.
 """
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from common import TARGET, Report, parse_arguments
-from exact import housing
-from mapie.regression import ConformalizedQuantileRegressor
+from common import TARGET, Report, best_time, parse_arguments
+from exact import housing, solver_time
 from sklearn.base import BaseEstimator, RegressorMixin
 from statsmodels.datasets import engel
 
 import stabconf
-from stabconf.solvers import Problem, minimise
+
+try:
+    from mapie.regression import ConformalizedQuantileRegressor
+except ImportError:
+    ConformalizedQuantileRegressor = None
 
 ALPHA = 0.1
 LEVELS = (ALPHA / 2, 1 - ALPHA / 2)
 EXACT, SEPARATE, COMMON = "exact CQR", "split CQR, two corrections", "split CQR, one correction"
 CONSTANT, SCALED = "exact LAD, constant", "exact LAD, scaled"
-METHODS = (EXACT, SEPARATE, COMMON, CONSTANT, SCALED)
+METHODS = (EXACT, *((SEPARATE, COMMON) if ConformalizedQuantileRegressor else ()), CONSTANT, SCALED)
 THIRDS = ("narrow", "middle", "wide")
 
 
@@ -79,7 +81,7 @@ class FittedLevel(RegressorMixin, BaseEstimator):
 
 
 def split_bands(study, training, new, penalty, random):
-    """MAPIE's intervals (2 frames): half of the training rows to fit, half to calibrate."""
+    """MAPIE's intervals (frames by method): half of the training rows to fit, half to calibrate."""
     order, half = random.permutation(len(training)), len(training) // 2
     fitting, rest = training.iloc[order[:half]], training.iloc[order[half:]]
     levels = (LEVELS[0], LEVELS[1], 0.5)
@@ -87,25 +89,25 @@ def split_bands(study, training, new, penalty, random):
     models = [FittedLevel(results, level) for level in levels]
     split = ConformalizedQuantileRegressor(models, confidence_level=1 - ALPHA, prefit=True)
     split.conformalize(rest.drop(columns=study.response), rest[study.response].to_numpy())
-    frames = []
-    for symmetric in (False, True):
+    frames = {}
+    for method, symmetric in ((SEPARATE, False), (COMMON, True)):
         _, ends = split.predict_interval(
             new.drop(columns=study.response), symmetric_correction=symmetric, allow_infinite_bounds=True
         )
-        frames.append(pd.DataFrame(ends[:, :, 0], index=new.index, columns=["lower", "upper"]))
+        frames[method] = pd.DataFrame(ends[:, :, 0], index=new.index, columns=["lower", "upper"])
     return frames
 
 
-def compare(study, penalty):
+def compare(study, penalty, seed):
     """Widths and hits by method (splits, rows of the table), NaN where there is none, and thirds."""
     shape = (study.splits, len(study.table))
     widths = {method: np.full(shape, np.nan) for method in METHODS}
     hits, thirds = {method: np.full(shape, np.nan) for method in METHODS}, np.full(shape, -1)
     table = study.table.reset_index(drop=True)
-    test, others = np.split(np.random.default_rng(0).permutation(len(table)), [study.test])
+    test, others = np.split(np.random.default_rng(seed).permutation(len(table)), [study.test])
     options = {"alpha": ALPHA, "progress": False}
     for s in range(study.splits):
-        random = np.random.default_rng([1, s])
+        random = np.random.default_rng([seed, 1, s])
         order = random.permutation(others)
         training = table.iloc[order[: study.training]]
         places = np.append(test, order[study.training :]) if study.fresh else test
@@ -114,7 +116,8 @@ def compare(study, penalty):
         lad = stabconf.fit(study.formula, training, loss="lad", penalty=penalty)
         few = np.append(test[: study.few[0]], random.permutation(places[study.few[0] :])[: study.few[1]])
         ends = {EXACT: band.conf_int_conformal(new, **options)}
-        ends[SEPARATE], ends[COMMON] = split_bands(study, training, new, penalty, random)
+        if SEPARATE in METHODS:
+            ends |= split_bands(study, training, new, penalty, random)
         ends[CONSTANT] = lad.conf_int_conformal(new, **options)
         ends[SCALED] = lad.conf_int_conformal(table.iloc[few], scale=study.scale, **options)
         for method, made in ends.items():
@@ -158,12 +161,12 @@ def third_lines(study, penalty, hits, thirds):
     return lines
 
 
-def comparison_tables(report, studies):
+def comparison_tables(report, studies, seed):
     """Widths and coverage, each penalty of each table."""
     by_width, by_third = [], []
     for study in studies:
         for penalty in study.penalties:
-            widths, hits, thirds = compare(study, penalty)
+            widths, hits, thirds = compare(study, penalty, seed)
             by_width += width_lines(study, penalty, widths, hits)
             by_third += third_lines(study, penalty, hits, thirds)
     splits = ", ".join(
@@ -191,25 +194,7 @@ def comparison_tables(report, studies):
     )
 
 
-def processor_time(function, repeats):
-    """Processor seconds of the fastest of ``repeats`` calls; what other programs do does not count."""
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        function()
-        times.append(time.process_time() - start)
-    return min(times)
-
-
-def solve(results):
-    """A call of the solver on the training problem of a fit, ready to be timed."""
-    zones = results._fits
-    v = (zones.y - results._centre) / results._scale
-    problem = Problem(zones.X, v, zones.loss, zones.ridge, zones.lasso)
-    return lambda: minimise(problem)
-
-
-def cost_table(report, data_dir, counts, repeats):
+def cost_table(report, data_dir, counts, repeats, seed):
     """Cost of a new row relative to the fits that it rests on."""
     table, formula, label = housing(data_dir)
     lines = []
@@ -219,13 +204,14 @@ def cost_table(report, data_dir, counts, repeats):
             SCALED: lambda p=penalty: stabconf.fit(formula, table, loss="lad", penalty=p),
         }
         for (method, fit), count in zip(fits.items(), counts, strict=True):
-            whole, results = processor_time(fit, repeats), fit()
+            whole, results = best_time(fit, repeats)
             parts = list(results._levels.values()) if method == EXACT else [results]
-            alone = sum(processor_time(solve(part), repeats) for part in parts)
+            alone = sum(solver_time(part, repeats) for part in parts)
             options = {"alpha": ALPHA, "progress": False} | ({"scale": True} if method == SCALED else {})
-            new = table.sample(count, random_state=0).drop(columns=TARGET)
+            new = table.sample(count, random_state=seed).drop(columns=TARGET)
             results.conf_int_conformal(new.head(1), **options)  # what is made once
-            each = processor_time(lambda: results.conf_int_conformal(new, **options), repeats) / count  # noqa: B023
+            seconds, _ = best_time(lambda: results.conf_int_conformal(new, **options), repeats)  # noqa: B023
+            each = seconds / count
             cells = [f"{penalty:g}", str(count), f"{each / whole:.3f}", f"{each / alone:.3f}"]
             lines.append([method, *cells])
     report.table(
@@ -251,10 +237,12 @@ def studies(data_dir, quick):
 def main():
     """Run all comparisons and write the tables."""
     arguments = parse_arguments("adaptive", __doc__.splitlines()[0])
-    quick = arguments.quick
+    quick, seed = arguments.quick, arguments.seed
     report = Report("Widths that follow the data")
-    cost_table(report, arguments.data_dir, (64, 2) if quick else (512, 16), 1 if quick else 3)
-    comparison_tables(report, studies(arguments.data_dir, quick))
+    if SEPARATE not in METHODS:
+        report.text("MAPIE is not installed, so its split intervals are left out.")
+    cost_table(report, arguments.data_dir, (64, 2) if quick else (512, 16), 1 if quick else 3, seed)
+    comparison_tables(report, studies(arguments.data_dir, quick), seed)
     report.write(arguments.output, quick)
 
 

@@ -11,6 +11,7 @@ from common import (
     FEATURES,
     TARGET,
     Report,
+    Table,
     best_time,
     california_housing,
     diabetes,
@@ -18,11 +19,12 @@ from common import (
     peak_memory,
 )
 from solver import clarabel_solver
+from splits import Contender, ends, measured
 
 import stabconf
 from stabconf.conformal import exact
 from stabconf.response import location_scale
-from stabconf.scores import conformal_rank, p_values
+from stabconf.scores import p_values
 from stabconf.solvers import Problem, minimise
 
 ALPHA = 0.1
@@ -46,9 +48,9 @@ def solver_time(results, repeats):
     return best_time(lambda: minimise(problem), repeats)[0]
 
 
-def cost_rows(table, formula, label, counts, repeats):
+def cost_rows(table, formula, label, counts, repeats, seed):
     """Lines of the cost table for one data set."""
-    random, lines = np.random.default_rng(0), []
+    random, lines = np.random.default_rng(seed), []
     for loss in LOSSES:
         side = "lower" if loss == "linex" else "two-sided"
         for penalty in PENALTIES:
@@ -68,11 +70,11 @@ def cost_rows(table, formula, label, counts, repeats):
     return lines
 
 
-def cost_table(report, data_dir, counts, repeats):
+def cost_table(report, data_dir, counts, repeats, seed):
     """Cost of a new row relative to one fit."""
     table, formula, label = housing(data_dir)
-    lines = cost_rows(diabetes().frame, diabetes().formula, "diabetes", counts, repeats)
-    lines += cost_rows(table, formula, label, counts, repeats)
+    lines = cost_rows(diabetes().frame, diabetes().formula, "diabetes", counts, repeats, seed)
+    lines += cost_rows(table, formula, label, counts, repeats, seed)
     report.table(
         f"Cost of a new row's exact set, alpha = {ALPHA:g}",
         "Time per new row relative to one fit from a formula (`stabconf.fit`), and relative to the solver "
@@ -83,13 +85,13 @@ def cost_table(report, data_dir, counts, repeats):
     )
 
 
-def memory_table(report, data_dir, count, repeats):
+def memory_table(report, data_dir, count, repeats, seed):
     """A thousand new rows of the housing table."""
     table, formula, label = housing(data_dir)
     lines = []
     for penalty in PENALTIES:
         results = stabconf.fit(formula, table, loss="lad", penalty=penalty)
-        rows = results._X[np.random.default_rng(1).integers(len(table), size=count)]
+        rows = results._X[np.random.default_rng(seed).integers(len(table), size=count)]
         whole, _ = best_time(lambda: stabconf.fit(formula, table, loss="lad", penalty=penalty), repeats)  # noqa: B023
         alone = solver_time(results, repeats)
 
@@ -173,43 +175,39 @@ def root_table(report, count, repeats):
     )
 
 
-def split_width(table, formula, new, loss, penalty, random):
-    """Mean width of split conformal intervals: half to fit, half to calibrate."""
-    order = random.permutation(len(table))
-    half = len(table) // 2
-    fitted = stabconf.fit(formula, table.iloc[order[:half]], loss=loss, penalty=penalty)
-    rest = table.iloc[order[half:]]
-    scores = np.sort(np.abs(rest[formula.split(" ~ ")[0]] - fitted.predict(rest)))
-    return 2.0 * scores[conformal_rank(ALPHA, len(rest)) - 1]
+def by(method):
+    """Intervals of the package."""
+    return lambda fitted, new: ends(fitted.conf_int_conformal(new, alpha=ALPHA, method=method))
 
 
-def width_rows(table, formula, label, held_out, repeats):
+def width_rows(table, held_out, repeats, seed):
     """Lines of the width table for one data set."""
+    contenders = [
+        Contender(
+            (loss, f"{penalty:g}"),
+            lambda training, loss=loss, penalty=penalty: stabconf.fit(
+                table.formula, training, loss=loss, penalty=penalty
+            ),
+            {"exact": by("exact"), "split": by("split")},
+        )
+        for loss in ("lad", "huber")
+        for penalty in PENALTIES
+    ]
+    _, unit = location_scale(table.frame[table.response].to_numpy())
     lines = []
-    for loss in ("lad", "huber"):
-        for penalty in PENALTIES:
-            widths = []
-            for seed in range(repeats):
-                random = np.random.default_rng(seed)
-                order = random.permutation(len(table))
-                new, training = table.iloc[order[:held_out]], table.iloc[order[held_out:]]
-                results = stabconf.fit(formula, training, loss=loss, penalty=penalty)
-                ends = results.conf_int_conformal(new, alpha=ALPHA, progress=False)
-                unit = results._scale
-                split = split_width(training, formula, new, loss, penalty, random)
-                widths.append([np.mean(ends["upper"] - ends["lower"]) / unit, split / unit])
-            mean, spread = np.mean(widths, axis=0), np.std(widths, axis=0, ddof=1)
-            cells = [f"{mean[0]:.3f}", f"{mean[1]:.3f}", f"{mean[0] / mean[1]:.3f}"]
-            cells += [f"{spread[0]:.4f}", f"{spread[1]:.4f}"]
-            lines.append([label, loss, f"{penalty:g}", *cells])
+    for model, runs in measured(table, contenders, repeats, held_out, seed).groupby("model", sort=False):
+        lengths = runs.groupby("method")["length"]
+        mean, spread = lengths.mean() / unit, lengths.std() / unit
+        cells = [f"{mean['exact']:.3f}", f"{mean['split']:.3f}", f"{mean['exact'] / mean['split']:.3f}"]
+        lines.append([table.name, *model, *cells, f"{spread['exact']:.4f}", f"{spread['split']:.4f}"])
     return lines
 
 
-def width_table(report, data_dir, held_out, repeats):
+def width_table(report, data_dir, held_out, repeats, seed):
     """Exact against split conformal widths."""
-    table, formula, label = housing(data_dir)
-    lines = width_rows(diabetes().frame, diabetes().formula, "diabetes", held_out, repeats)
-    lines += width_rows(table, formula, label, held_out, repeats)
+    table, _, label = housing(data_dir)
+    lines = width_rows(diabetes(), held_out, repeats, seed)
+    lines += width_rows(Table(label, table, TARGET), held_out, repeats, seed)
     report.table(
         f"Width beside split conformal, {repeats} splits, {held_out} new rows each, alpha = {ALPHA:g}",
         "Mean widths in robust standard deviations of the response, their ratio, and the standard "
@@ -222,12 +220,12 @@ def width_table(report, data_dir, held_out, repeats):
 def main():
     """Run all comparisons and write the tables."""
     arguments = parse_arguments("exact", __doc__.splitlines()[0])
-    quick = arguments.quick
+    quick, seed = arguments.quick, arguments.seed
     report = Report("Exact sets")
-    cost_table(report, arguments.data_dir, (200, 10) if quick else (1000, 100), 1 if quick else 3)
-    memory_table(report, arguments.data_dir, 200 if quick else 1000, 1 if quick else 3)
+    cost_table(report, arguments.data_dir, (200, 10) if quick else (1000, 100), 1 if quick else 3, seed)
+    memory_table(report, arguments.data_dir, 200 if quick else 1000, 1 if quick else 3, seed)
     root_table(report, 2 if quick else 10, 1 if quick else 3)
-    width_table(report, arguments.data_dir, 20 if quick else 100, 3 if quick else 20)
+    width_table(report, arguments.data_dir, 20 if quick else 100, 3 if quick else 20, seed)
     report.write(arguments.output, quick)
 
 

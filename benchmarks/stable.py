@@ -20,74 +20,27 @@ from common import (
 
 import stabconf
 from stabconf.conformal import stable as stable_intervals
-from stabconf.response import location_scale
-from stabconf.scores import p_values
-from stabconf.solvers import Problem, minimise
 
 ALPHA = 0.1
 WIDTH_PENALTIES = (0.1, 0.01, 0.001, 0.0)
 WIDTH_LOSSES = ("huber", "logcosh")
 COST_PENALTIES = (0.1, 0.01)
 COST_MODELS = (("lad", "norm"), ("huber", "curvature"))
-HALVINGS = 24
-
-
-class FullConformal:
-    """Brute force: a refit of the augmented sample for each candidate response."""
-
-    def __init__(self, results):
-        self._X, self._y = results._X, results._design.y
-        self._loss = results.model.loss
-        slopes = np.arange(self._X.shape[1]) != results._design.intercept
-        self._weights = results.model.penalty.weights(len(self._y), slopes)
-        self._start = results._solution.x
-
-    def contains(self, row, z):
-        """Whether ``z`` is in the set of a new design row."""
-        y = np.append(self._y, z)
-        centre, scale = location_scale(y, self._loss.level)
-        X, v = np.vstack([self._X, row]), (y - centre) / scale
-        problem = Problem(X, v, self._loss, *self._weights)
-        scores = np.abs(minimise(problem, self._start).r)
-        return p_values(scores[:-1], scores[-1]) > ALPHA
-
-    def end(self, row, inside, outside):
-        """The end of the set between a response in it and one that is not, by bisection."""
-        for _ in range(HALVINGS):
-            middle = 0.5 * (inside + outside)
-            if self.contains(row, middle):
-                inside = middle
-            else:
-                outside = middle
-        return outside
-
-    def interval(self, row, prediction, lower, upper):
-        """Ends of the set within the stable ends."""
-        if not self.contains(row, prediction):
-            raise RuntimeError("the prediction is not in the full conformal set: bisection fails")
-        return self.end(row, prediction, lower), self.end(row, prediction, upper)
+TOLERANCE = 1e-7  # of the ends by root finding
 
 
 def mean_widths(training, new, formula, loss, penalty):
     """Mean widths of the stable and the full conformal intervals, in robust sd of the response."""
     results = stabconf.fit(formula, training, loss=loss, penalty=penalty)
     stable = results.conf_int_conformal(new, alpha=ALPHA, bound="curvature")
-    rows, _ = results._new_rows(new)
-    brute = FullConformal(results)
-    exact = [
-        brute.interval(row, prediction, lower, upper)
-        for row, prediction, lower, upper in zip(
-            rows, results.predict(new), stable["lower"], stable["upper"], strict=True
-        )
-    ]
-    _, unit = location_scale(results._design.y)
-    return np.mean(stable["upper"] - stable["lower"]) / unit, np.mean(np.ptp(exact, axis=1)) / unit
+    full = results.conf_int_conformal(new, alpha=ALPHA, method="root", tol=TOLERANCE, progress=False)
+    return [np.mean(ends["upper"] - ends["lower"]) / results._scale for ends in (stable, full)]
 
 
-def width_table(report, held_out):
+def width_table(report, held_out, seed):
     """Stable against full conformal widths on the diabetes data."""
     formula, table = diabetes().formula, diabetes().frame
-    table = table.sample(frac=1.0, random_state=0).reset_index(drop=True)
+    table = table.sample(frac=1.0, random_state=seed).reset_index(drop=True)
     new, training = table.iloc[:held_out], table.iloc[held_out:]
     rows = []
     for loss in WIDTH_LOSSES:
@@ -104,9 +57,9 @@ def width_table(report, held_out):
     )
 
 
-def new_features(table, count):
+def new_features(table, count, seed):
     """New rows like those of the table: drawn with replacement and jittered, so that all differ."""
-    random = np.random.default_rng(1)
+    random = np.random.default_rng([seed, count])
     drawn = table[FEATURES].to_numpy()[random.integers(len(table), size=count)]
     drawn *= 1.0 + 0.01 * random.standard_normal(drawn.shape)
     return pd.DataFrame(drawn, columns=FEATURES)
@@ -141,10 +94,10 @@ def cost_row(table, rows, unit, loss, bound, penalty, repeats):
     ]
 
 
-def cost_table(report, data_dir, count, repeats):
+def cost_table(report, data_dir, count, repeats, seed):
     """The conformal part against the design matrix of the new rows."""
     table, label = california_housing(data_dir)
-    frame = new_features(table, count)
+    frame = new_features(table, count, seed)
     results = housing_fit(table, "lad", 0.1)  # the design does not depend on the model
     unit, (new_rows, _) = best_time(lambda: results._new_rows(frame), 3 * repeats)
     rows = [
@@ -165,11 +118,12 @@ def cost_table(report, data_dir, count, repeats):
 def main():
     """Run both comparisons and write the tables."""
     arguments = parse_arguments("stable", __doc__.splitlines()[0])
+    quick, seed = arguments.quick, arguments.seed
     report = Report("Stable intervals")
-    width_table(report, 10 if arguments.quick else 40)
-    count = 100_000 if arguments.quick else 1_000_000
-    cost_table(report, arguments.data_dir, count, 1 if arguments.quick else 3)
-    report.write(arguments.output, arguments.quick)
+    width_table(report, 10 if quick else 40, seed)
+    count = 100_000 if quick else 1_000_000
+    cost_table(report, arguments.data_dir, count, 1 if quick else 3, seed)
+    report.write(arguments.output, quick)
 
 
 if __name__ == "__main__":

@@ -13,17 +13,17 @@ import stabconf
 ALPHA = 0.05
 
 
-def drawn(n, p, m):
+def drawn(n, p, m, seed):
     """Training rows with heavy tails, their weights, and new rows."""
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(seed)
     X, new = (sm.add_constant(random.standard_normal((count, p - 1))) for count in (n, m))
     y = X @ random.standard_normal(p) + random.standard_t(3, n)
     return y, X, random.uniform(0.5, 2.0, n), new
 
 
-def cost_row(label, fit, n, p, m, repeats):
+def cost_row(label, fit, n, p, m, repeats, seed):
     """A line of the cost table."""
-    y, X, weights, new = drawn(n, p, m)
+    y, X, weights, new = drawn(n, p, m, seed)
     res = fit(y, X, weights)
     classical, _ = best_time(lambda: res.get_prediction(new).summary_frame(alpha=ALPHA), repeats)
     made = stabconf.conformal(res, alpha=ALPHA)
@@ -39,7 +39,7 @@ def cost_row(label, fit, n, p, m, repeats):
     return [label, str(n), str(p), f"{m:,}", *(f"{ratio:.1f}" for ratio in times), f"{share:.4f}"]
 
 
-def cost_table(report, quick, repeats):
+def cost_table(report, quick, repeats, seed):
     """Cost beside statsmodels' own intervals."""
     sizes = [(500, 5, 1000)] if quick else [(500, 5, 10_000), (5000, 20, 10_000), (5000, 20, 100_000)]
     fits = {
@@ -52,7 +52,7 @@ def cost_table(report, quick, repeats):
         "that `stabconf.conformal` has made, and that call included. Peak memory as a share of an n times "
         "m matrix of numbers.",
         ["model", "n", "p", "new rows", "intervals", "with conformal(res)", "memory"],
-        [cost_row(label, fit, *size, repeats) for label, fit in fits.items() for size in sizes],
+        [cost_row(label, fit, *size, repeats, seed) for label, fit in fits.items() for size in sizes],
     )
 
 
@@ -60,7 +60,7 @@ def main():
     """Run the comparison and write the table."""
     arguments = parse_arguments("statsmodels_plugin", __doc__.splitlines()[0])
     report = Report("Conformal intervals of statsmodels results")
-    cost_table(report, arguments.quick, 2 if arguments.quick else 20)
+    cost_table(report, arguments.quick, 2 if arguments.quick else 20, arguments.seed)
     report.write(arguments.output, arguments.quick)
 
 
