@@ -183,9 +183,9 @@ class Design:
         """
         codes = [term] if term in self._data.columns else factor_codes(term, argument)
         frames = self.frame_of(None), self.frame_of(new)
-        scope = {"np": np, "pd": pd, **self._scope}
         return [
-            (code, *(factor_values(code, frame, scope, argument) for frame in frames)) for code in codes
+            (code, *(factor_values(code, frame, self._names, argument) for frame in frames))
+            for code in codes
         ]
 
     @property
@@ -198,9 +198,14 @@ class Design:
         used = set().union(*(names_in(factor.code) for factor in self._left.factor_infos))
         return response_values(self._left, used - set(self._scope), as_frame(new, "exog"), self.formula)
 
-    def terms(self, term, new):
+    def terms(self, term, new, argument):
         """Values of the factors of a formula term at new rows: ``{name: (m,) array}``."""
-        return term_values(term, self.frame_of(new), {"np": np, **self._scope})
+        return term_values(term, self.frame_of(new), self._names, argument)
+
+    @property
+    def _names(self):
+        """What terms beside the formula may name: numpy, pandas, and what the formula does."""
+        return {"np": np, "pd": pd, **self._scope}
 
     def frame_of(self, new):
         """New rows as a frame; the training rows where there are none."""

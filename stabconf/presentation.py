@@ -281,7 +281,7 @@ class Presentation:
         return write_report(self, path, new, alpha, by, response, options)
 
     def _groups(self, bands, by):
-        return bands.groups(by, lambda term: self._design.terms(term, bands.frame))
+        return bands.groups(by, lambda term: self._design.terms(term, bands.frame, "by"))
 
     def _column(self, frame, x):
         """A column of the frame, or the value of a term."""
@@ -290,7 +290,7 @@ class Presentation:
             return values.array if isinstance(values.dtype, pd.CategoricalDtype) else values.to_numpy()
         if not isinstance(x, str):
             raise InputError(f"x={x!r} is not a column: there are {', '.join(map(str, frame.columns))}")
-        values = list(self._design.terms(x, frame).values())
+        values = list(self._design.terms(x, frame, "x").values())
         if len(values) != 1:
             raise InputError(f"x={x!r} has {len(values)} parts: give one column or term")
         return values[0]

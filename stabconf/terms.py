@@ -11,6 +11,8 @@ from .user_frames import check_duplicates, plain
 
 __all__ = ["factor_codes", "factor_values", "names_in", "response_values", "term_values"]
 
+_NAMES = ("C", "Q")  # of patsy's functions those that say what a column is
+
 
 def names_in(code):
     """Names and quoted names (``Q("a b")``) in a piece of formula."""
@@ -40,24 +42,31 @@ def factor_codes(term, argument):
 
 
 def factor_values(code, frame, scope, argument):
-    """A column, or an expression of columns, of one frame; missing values are None (objects)."""
+    """A column, or an expression of columns, of one frame; missing values are None (objects).
+
+    Patsy's transforms are known only if ``scope`` has them: they learn from the frame they are given.
+    """
     used = [code] if code in frame.columns else [name for name in frame.columns if name in names_in(code)]
     if code in frame.columns:
         check_duplicates(frame, used, "the frame")
         values = frame[code]
     else:
-        names = {"C": lambda values, *more: values, "Q": lambda name: frame[name]}
+        names = dict(zip(_NAMES, (lambda values, *more: values, lambda name: frame[name]), strict=True))
         env = patsy.EvalEnvironment([{**names, **scope}])
         try:
             values = env.eval(code, inner_namespace={str(name): frame[name] for name in frame.columns})
         except Exception as error:
             text = str(error).split("\n")[0]
             raise FormulaError(
-                f"{argument}={code!r} cannot be evaluated: {text}; use columns of both data and exog"
+                f"{argument}={code!r} is neither a column nor a term of a formula: {text}; use columns "
+                "that training and new rows have"
             ) from error
-    values = pd.Series(np.asarray(values, dtype=object))
-    if len(values) != len(frame):
-        raise InputError(f"{argument}={code!r} has {len(values)} values for {len(frame)} rows")
+    values = np.asarray(values, dtype=object)
+    if values.ndim > 1:
+        raise FormulaError(f"{argument}={code!r} has several columns: give terms of one column, in a list")
+    if values.shape != (len(frame),):
+        raise InputError(f"{argument}={code!r} has {values.size} values for {len(frame)} rows")
+    values = pd.Series(values)
     # A comparison with a missing value is False, not missing: its columns must be there too.
     missing = values.isna().to_numpy() | frame[used].isna().any(axis=1).to_numpy()
     return values.where(~missing, None).to_numpy()
@@ -88,43 +97,23 @@ def response_values(info, used, frame, formula):
         raise FormulaError(f"exog cannot be put through the left side of {formula!r}: {text}") from error
 
 
-def term_values(term, frame, scope):
+def term_values(term, frame, scope, argument):
     """Values of the factors of one term, ``{name: (m,) array}``; None or NaN where missing.
 
     Examples
     --------
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"g": ["a", "b"], "x": [1.0, 7.0]})
-    >>> {name: values.tolist() for name, values in term_values("C(g):x > 5", frame, {}).items()}
+    >>> found = term_values("C(g):x > 5", frame, {}, "by")
+    >>> {name: values.tolist() for name, values in found.items()}
     {'C(g)': ['a', 'b'], 'x > 5': [False, True]}
     """
-    frame = plain(frame, levels_from_data=True).reset_index(drop=True)
-    env, out = patsy.EvalEnvironment([scope]), {}
-    try:
-        found = patsy.ModelDesc.from_formula(f"0 + {term}").rhs_termlist
-        for factor in found[0].factors:
-            code = factor.name()
-            info = patsy.dmatrix(f"0 + {code}", frame, env, NA_action="drop").design_info
-            out[code] = _factor(info, frame)
-    except Exception as error:
-        text = str(error).split("\n")[0]
-        raise FormulaError(f"{term!r} is neither a column nor a term of a formula: {text}") from error
-    wide = [code for code, values in out.items() if values is None]
-    if wide or len(found) != 1:
-        what = f"{wide[0]!r} has several columns" if wide else f"{term!r} is {len(found)} terms"
-        raise FormulaError(f"{what}: group by terms that have one column, in a list")
-    return out
-
-
-def _factor(info, frame):
-    """Levels of a categorical factor, values of a numerical one, None for several columns."""
-    (factor,) = info.factor_infos.values()
-    if factor.type != "categorical":
-        return _column(info, frame) if factor.num_columns == 1 else None
-    (made,) = patsy.build_design_matrices([info], frame, NA_action="drop", return_type="dataframe")
-    out = np.full(len(frame), None, dtype=object)
-    out[made.index.to_numpy()] = np.array(factor.categories, dtype=object)[made.to_numpy().argmax(axis=1)]
-    return out
+    known = {name: getattr(patsy.builtins, name) for name in patsy.builtins.__all__ if name not in _NAMES}
+    found = {}
+    for code in factor_codes(term, argument):
+        values = factor_values(code, frame, {**known, **scope}, argument)
+        found[code] = pd.Series(values).infer_objects().to_numpy()
+    return found
 
 
 def _column(info, frame):

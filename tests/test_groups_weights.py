@@ -434,7 +434,7 @@ def test_bad_groups_and_weights_are_named_with_their_fix(results, frame, new):
         return one, other
 
     cases = [
-        ({"groups": "region"}, FormulaError, "groups='region' cannot be evaluated"),
+        ({"groups": "region"}, FormulaError, "groups='region' is neither a column nor a term"),
         ({"groups": "g +"}, FormulaError, r"groups='g \+' cannot be parsed"),
         ({"groups": "x + h"}, FormulaError, "has 2 terms: give one"),
         ({"groups": 3}, InputTypeError, "groups=3 is a int: give a column"),

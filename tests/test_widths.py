@@ -133,7 +133,7 @@ def test_the_formats_need_no_other_package_and_escape(half):
     ("options", "error", "words"),
     [
         ({"by": "nothing"}, FormulaError, "'nothing' is neither a column nor a term of a formula"),
-        ({"by": "x1 + x2"}, FormulaError, "is 2 terms: group by terms that have one column"),
+        ({"by": "x1 + x2"}, FormulaError, "by='x1 \\+ x2' has 2 terms: give one"),
         ({"by": "bs(x2, df=4)"}, FormulaError, "has several columns"),
         ({"by": "x2"}, InputError, r"has 40 different numbers: give bins, by=\{'x2': 4\}"),
         ({"by": 3}, InputTypeError, "by=3: give a column"),
@@ -161,3 +161,12 @@ def test_every_results_class_has_a_report(frame):
 
     res = stabconf.fit("y ~ x1", frame, estimator=LinearRegression())
     assert res.width_report(frame, by="g", alpha=0.2, method="cv+")["count"].sum() == len(frame)
+
+
+def test_terms_know_patsys_transforms_and_leave_missing_values_out(half):
+    res, new = half
+    report = res.width_report(new, by="center(x1) > 0", alpha=0.2)
+    above = int((new["x1"] > new["x1"].mean()).sum())
+    assert report["count"].to_dict() == {False: len(new) - above, True: above}
+    holes = new.assign(x3=new["x1"].where(np.arange(len(new)) > 2))
+    assert res.width_report(holes, by="x3 > 0", alpha=0.2).loc["(missing)", "count"] == 3
