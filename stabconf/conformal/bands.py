@@ -19,7 +19,7 @@ from .conformity import refitted
 from .exact import require_unique
 from .exact.clipped import ClippedPieces
 from .intervals import ranked_intervals
-from .parallel import in_chunks
+from .parallel import Work, in_chunks
 
 __all__ = ["BandFits", "band_conformity", "exact_band", "stable_band"]
 
@@ -179,11 +179,9 @@ def exact_band(fits, rows, alphas, *, side="two-sided", peers=None, n_jobs=1, pr
         require_unique(each)
     peers = peers or Peers(fits.n)
     order = np.argsort(np.linalg.norm(rows, axis=1))  # rows that are alike share what can decide them
-    places = np.arange(len(rows))
-    chunk = partial(
-        _chunk, fits, rows[order], [peers.take(order).rank(alpha).within() for alpha in alphas], side
-    )
-    found = in_chunks(chunk, places, n_jobs, progress, size=_CHUNK) if len(rows) else []
+    work = Work(rows[order], [peers.take(order).rank(alpha).within() for alpha in alphas])
+    chunk = partial(_chunk, fits, side)
+    found = in_chunks(chunk, work, n_jobs, progress, size=_CHUNK) if len(rows) else []
     tilted = sum(count for _, count in found)
     out = []
     for a, alpha in enumerate(alphas):
@@ -199,9 +197,9 @@ def exact_band(fits, rows, alphas, *, side="two-sided", peers=None, n_jobs=1, pr
     return out
 
 
-def _chunk(fits, rows, ranks, side, places):
+def _chunk(fits, side, work):
     """Sets of some of the rows for each rank, and the number of tilted fits."""
-    sets = _BandSets(fits, rows[places], [rank.take(places) for rank in ranks], side)
+    sets = _BandSets(fits, work.rows, work.ranks, side)
     return sets.run(), sets.tilted
 
 

@@ -3,15 +3,33 @@
 import os
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
+from dataclasses import dataclass
 
+import numpy as np
 from tqdm import tqdm
 
 from ..errors import InputError
 
-__all__ = ["in_chunks", "progress_bar"]
+__all__ = ["Work", "in_chunks", "progress_bar"]
 
 _CHUNK = 1000  # rows; also the step of the progress bar
 _PATIENCE = 3.0  # seconds before a bar appears unasked
+
+
+@dataclass(frozen=True)
+class Work:
+    """New rows, their ranks (one an alpha) and columns beside them; slices are the same for some rows."""
+
+    rows: np.ndarray
+    ranks: list
+    beside: np.ndarray | None = None
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, part):
+        beside = None if self.beside is None else self.beside[part]
+        return Work(self.rows[part], [rank.take(part) for rank in self.ranks], beside)
 
 
 def progress_bar(total, unit, label, progress):
@@ -33,7 +51,7 @@ def in_chunks(function, rows, n_jobs=1, progress=None, size=_CHUNK):
     ----------
     function : callable
         Must be picklable where ``n_jobs`` is not 1.
-    rows : (m, p) array
+    rows : Work, or (m, p) array
     n_jobs : int
         Number of processes; -1 for one a core.
     progress : bool or None

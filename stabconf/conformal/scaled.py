@@ -7,8 +7,8 @@ lies between two bounds.
 """
 
 import math
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
+from functools import cache, partial
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ..stability import BaseFit, default_bound, new_rows, reach
 from .exact import require_unique
 from .exact.learned import FLOOR, FixedRows, ScaledSets, ScaleRows
 from .intervals import ranked_intervals
-from .parallel import in_chunks
+from .parallel import Work, in_chunks
 from .scoring import LearnedScale
 from .squared_scale import SquaredSearch
 
@@ -68,9 +68,9 @@ def exact_scaled(fits, rows, alphas, scale, *, side="two-sided", peers=None, n_j
     """
     require_unique(fits)
     peers = Peers(fits.n) if peers is None else peers
-    ranks = [peers.rank(alpha).within() for alpha in alphas]
-    work = _Work(rows, _scale_rows(fits, scale), ranks)
-    found = in_chunks(partial(_chunk, fits, side), work, n_jobs, progress, size=_CHUNK)
+    ranks, columns = [peers.rank(alpha).within() for alpha in alphas], _scale_rows(fits, scale)
+    chunk, work = partial(_chunk, fits, columns, side), Work(rows, ranks, columns.new)
+    found = in_chunks(chunk, work, n_jobs, progress, size=_CHUNK)
     out = []
     for a, alpha in enumerate(alphas):
         lower, upper = np.concatenate([ends[a] for ends, _ in found]).reshape(-1, 2).T.copy()
@@ -79,25 +79,9 @@ def exact_scaled(fits, rows, alphas, scale, *, side="two-sided", peers=None, n_j
     return out
 
 
-@dataclass(frozen=True)
-class _Work:
-    """New rows, their scale columns and ranks; slices are the same for some of the rows."""
-
-    rows: np.ndarray
-    scale: ScaleRows | FixedRows
-    ranks: list
-
-    def __len__(self):
-        return len(self.rows)
-
-    def __getitem__(self, part):
-        scale = replace(self.scale, new=self.scale.new[part])
-        return _Work(self.rows[part], scale, [rank.take(part) for rank in self.ranks])
-
-
-def _chunk(fits, side, work):
+def _chunk(fits, columns, side, work):
     """Ends of some rows for each rank, and the number of tilted fits."""
-    sets = ScaledSets(fits, work.scale, work.rows, side)
+    sets = ScaledSets(fits, replace(columns, new=work.beside), work.rows, side)
     ends = [[sets.hull(i, rank.take(i)) for i in range(len(work))] for rank in work.ranks]
     return [np.array(each, dtype=float).reshape(-1, 2) for each in ends], sets.solver.tilted
 
@@ -130,24 +114,18 @@ def stable_scaled(fits, rows, alphas, scale, *, side="two-sided", peers=None, bo
     bound, columns = bound or default_bound(loss), _scale_rows(fits, scale)
     peers = Peers(fits.n) if peers is None else peers
     ranks = [peers.rank(alpha) for alpha in alphas]
-    ends = np.full((len(ranks), 2, len(rows)), np.nan)
-    for j, zone in enumerate(fits.zones):
-        squared = np.isinf(loss.lipschitz)
-        second = None if zone.keep or squared else _second(fits, j, columns)
-        for i, row in enumerate(rows):
-            own = [rank.take(i) for rank in ranks]
-            low, high = zone.lower, zone.upper
-            found = np.tile([low, high], (len(ranks), 1))
-            if not zone.keep:
-                ends_of = _squared_ends if squared else partial(_zone_ends, second=second, bound=bound)
-                found = ends_of(fits.fit(j), row, columns, i, own, side)
-                found = np.column_stack([np.maximum(found[:, 0], low), np.minimum(found[:, 1], high)])
-                found[found[:, 0] > found[:, 1]] = np.nan
-            ends[:, 0, i], ends[:, 1, i] = (
-                np.fmin(ends[:, 0, i], found[:, 0]),
-                np.fmax(ends[:, 1, i], found[:, 1]),
-            )
-    made = zip(alphas, ends, strict=True)
+    second = cache(partial(_second, fits, columns=columns))
+    ends = np.empty((len(rows), len(ranks), 2))
+    for i, row in enumerate(rows):
+        own = [rank.take(i) for rank in ranks]
+
+        def in_zone(j, row=row, i=i, own=own):
+            if np.isinf(loss.lipschitz):
+                return _squared_ends(fits.fit(j), row, columns, i, own, side)
+            return _zone_ends(fits.fit(j), row, columns, i, own, side, second(j), bound)
+
+        ends[i] = fits.hull(len(ranks), in_zone)
+    made = zip(alphas, np.moveaxis(ends, 0, 2).copy(), strict=True)
     return [ranked_intervals(*both, peers, alpha, side, "stable", bound=bound) for alpha, both in made]
 
 

@@ -5,6 +5,8 @@ them into upper bounds on the training scores and a lower one on the new score, 
 interval. The bounds hold for every new response, so the loss must be Lipschitz.
 """
 
+from functools import partial
+
 import numpy as np
 
 from ..errors import AssumptionError
@@ -42,26 +44,14 @@ def scored_stable(fits, rows, alphas, scoring, bound=None, peers=None):
     ranks = [peers.rank(alpha) for alpha in alphas]
     ends = np.empty((len(rows), len(ranks), 2))
     for i, row in enumerate(rows):
-        own = [rank.take(i) for rank in ranks]
-        ends[i] = _row(fits, row[None], own, scoring, bound, trained, new[i])
+        given = {"row": row[None], "ranks": [rank.take(i) for rank in ranks], "sigma": new[i]}
+        in_zone = partial(_zone_ends, fits, scoring=scoring, bound=bound, trained=trained, **given)
+        ends[i] = fits.hull(len(ranks), in_zone)
     out = []
     for a, alpha in enumerate(alphas):
         lower, upper = ends[:, a].T.copy()
         out.append(ranked_intervals(lower, upper, peers, alpha, scoring.side, "stable", bound=bound))
     return out
-
-
-def _row(fits, row, ranks, scoring, bound, trained, sigma):
-    """Ends of one row's hull for each rank (len(ranks), 2)."""
-    hull = np.full((len(ranks), 2), np.nan)
-    for j, zone in enumerate(fits.zones):
-        ends = np.tile([zone.lower, zone.upper], (len(ranks), 1))
-        if not zone.keep:
-            ends = _zone_ends(fits, j, row, ranks, scoring, bound, trained, sigma)
-            ends = np.column_stack([np.maximum(ends[:, 0], zone.lower), np.minimum(ends[:, 1], zone.upper)])
-            ends[ends[:, 0] > ends[:, 1]] = np.nan
-        hull = np.column_stack([np.fmin(hull[:, 0], ends[:, 0]), np.fmax(hull[:, 1], ends[:, 1])])
-    return hull
 
 
 def _zone_ends(fits, j, row, ranks, scoring, bound, trained, sigma):

@@ -158,6 +158,18 @@ class ZoneFits:
         pull = 0.0 if self.intercept is None else math.sqrt(self.ridge[self.intercept])
         return growth * length + shift * pull, growth
 
+    def hull(self, count, ends_of):
+        """Hulls (count, 2) of sets whose ends in zone ``j``, were it the whole line, ``ends_of(j)`` gives;
+        NaN where a set is empty."""
+        found = np.full((count, 2), np.nan)
+        for j, zone in enumerate(self.zones):
+            ends = [[zone.lower, zone.upper]] * count if zone.keep else ends_of(j)
+            low, high = np.clip(np.transpose(ends), [[zone.lower], [-np.inf]], [[np.inf], [zone.upper]])
+            there = low <= high
+            found[there, 0] = np.fmin(found[there, 0], low[there])
+            found[there, 1] = np.fmax(found[there, 1], high[there])
+        return found
+
     def in_range(self, rows):
         """Whether the predictions of new rows lie in the range of the responses, in every zone (bools)."""
         fits = [self.fit(j) for j, zone in enumerate(self.zones) if not zone.keep]

@@ -4,7 +4,6 @@ On each side the zones are visited from outside; a row is done at the first zone
 reaches. Rows whose set may have holes are gone through piece by piece.
 """
 
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -14,7 +13,7 @@ from ...path import merge
 from ...scores import Peers
 from ..intervals import ranked_intervals
 from ..options import check_tol
-from ..parallel import in_chunks
+from ..parallel import Work, in_chunks
 from .clipped import ClippedPieces
 from .pieces import OuterEnds
 from .smooth import SmoothPieces
@@ -55,7 +54,7 @@ def exact(fits, rows, alphas, *, side="two-sided", tol=1e-6, n_jobs=1, progress=
     require_unique(fits)
     peers = Peers(fits.n) if peers is None else peers
     finite = [alpha for alpha in alphas if not np.all(peers.open(alpha))]
-    work = _Work(rows, [peers.rank(alpha).within() for alpha in finite])
+    work = Work(rows, [peers.rank(alpha).within() for alpha in finite])
     found = in_chunks(partial(_chunk, fits, side, tol), work, n_jobs, progress) if finite else []
     sets = {alpha: [chunk[a] for chunk, _ in found] for a, alpha in enumerate(finite)}
     more = {
@@ -63,20 +62,6 @@ def exact(fits, rows, alphas, *, side="two-sided", tol=1e-6, n_jobs=1, progress=
         "tol": 0.0 if fits.loss.softness is not None else tol * fits.scale,
     }
     return [_intervals(len(rows), alpha, peers, side, sets.get(alpha, []), more) for alpha in alphas]
-
-
-@dataclass(frozen=True)
-class _Work:
-    """New rows and their ranks, one an alpha; slices are the same for some of the rows."""
-
-    rows: np.ndarray
-    ranks: list
-
-    def __len__(self):
-        return len(self.rows)
-
-    def __getitem__(self, part):
-        return _Work(self.rows[part], [rank.take(part) for rank in self.ranks])
 
 
 def make_pieces(fits, side, tol):
