@@ -16,8 +16,8 @@ import patsy
 
 from .columns import column_scales
 from .errors import DataWarning, FormulaError, InputError, InputTypeError
-from .terms import factor_codes, factor_values, names_in, response_values, term_values
-from .user_frames import as_frame, check_duplicates, check_finite, listed, numbers, plain
+from .terms import factor_codes, factor_values, is_column, names_in, response_values, term_values
+from .user_frames import as_frame, check_duplicates, check_finite, listed, numbers, numbers_lost, plain
 
 __all__ = ["Design", "build_design", "caller_scope", "standardizer"]
 
@@ -81,7 +81,7 @@ class Design:
         self.index = frame.index[kept]
         self.dropped = frame.index.delete(kept)
         self.intercept = _intercept_position(self._info)
-        self.transformed = self.response not in frame.columns
+        self.transformed = not is_column(self.response, frame.columns)
 
     @property
     def predictors(self):
@@ -110,10 +110,10 @@ class Design:
             return rows, frame.index
         try:
             (made,) = patsy.build_design_matrices(
-                [self._info], values[complete], NA_action=_DROP, return_type="dataframe"
+                [self._info], values[complete].infer_objects(), NA_action=_DROP, return_type="dataframe"
             )
         except Exception as error:
-            raise self._new_row_error(error) from error
+            raise self._new_row_error(error, values) from error
         rows[made.index.to_numpy()] = made.to_numpy(dtype=float)
         check_finite(rows, self.names, frame.index, "exog", allow_nan=True)
         return rows, frame.index
@@ -141,7 +141,7 @@ class Design:
         try:
             made = patsy.dmatrix(right, both, env, NA_action=_DROP, return_type="dataframe")
         except Exception as error:
-            raise self._new_row_error(error) from error
+            raise self._new_row_error(error, values) from error
         design, n = copy(self), len(self.y)
         kept = np.flatnonzero(complete)[made.index.to_numpy()[n:] - n]
         design._info = made.design_info
@@ -196,7 +196,8 @@ class Design:
     def responses(self, new):
         """Responses of new rows as the formula makes them (m,), NaN where missing; None if not there."""
         used = set().union(*(names_in(factor.code) for factor in self._left.factor_infos))
-        return response_values(self._left, used - set(self._scope), as_frame(new, "exog"), self.formula)
+        used &= set(self._frame.columns)
+        return response_values(self._left, used, as_frame(new, "exog"), self.formula)
 
     def terms(self, term, new, argument):
         """Values of the factors of a formula term at new rows: ``{name: (m,) array}``."""
@@ -226,9 +227,16 @@ class Design:
         values = plain(frame[taken], levels_from_data=True).reset_index(drop=True)
         return frame, values, ~values.isna().any(axis=1).to_numpy()
 
-    def _new_row_error(self, error):
-        """A category or scope error in the user's terms."""
+    def _new_row_error(self, error, values):
+        """A category, number or scope error in the user's terms."""
         text = str(error).split("\n")[0]
+        texts = [name for name in self.predictors if numbers_lost(self._frame[name], values[name])]
+        if texts and "expected levels" not in text:
+            found = values[texts[0]].dropna().iloc[0]
+            return InputError(
+                f"exog has {found!r} in {texts[0]!r}, which was numeric in training: give numbers, with "
+                "pd.to_numeric say"
+            )
         if "expected levels" in text or "mismatching" in text:
             return InputError(
                 f"exog has a category that training did not have ({text}): drop those rows, recode "

@@ -9,7 +9,7 @@ import patsy
 from .errors import FormulaError, InputError
 from .user_frames import check_duplicates, plain
 
-__all__ = ["factor_codes", "factor_values", "names_in", "response_values", "term_values"]
+__all__ = ["factor_codes", "factor_values", "is_column", "names_in", "response_values", "term_values"]
 
 _NAMES = ("C", "Q")  # of patsy's functions those that say what a column is
 
@@ -22,6 +22,11 @@ def names_in(code):
         if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "Q" and node.args:
             names.add(getattr(node.args[0], "value", None))
     return names
+
+
+def is_column(response, columns):
+    """Whether a response is a column as it is, quoted (``Q("a b")``) or not."""
+    return response in columns or any(response in (f"Q({name!r})", f'Q("{name}")') for name in columns)
 
 
 def factor_codes(term, argument):
@@ -46,30 +51,39 @@ def factor_values(code, frame, scope, argument):
 
     Patsy's transforms are known only if ``scope`` has them: they learn from the frame they are given.
     """
+    values = _evaluated(code, frame, scope, argument).astype(object)
+    return values.where(values.notna(), None).to_numpy()
+
+
+def _evaluated(code, frame, scope, argument):
+    """A column, or an expression of columns, of one frame (Series by position)."""
     used = [code] if code in frame.columns else [name for name in frame.columns if name in names_in(code)]
+    check_duplicates(frame, used, "the frame")
     if code in frame.columns:
-        check_duplicates(frame, used, "the frame")
-        values = frame[code]
-    else:
-        names = dict(zip(_NAMES, (lambda values, *more: values, lambda name: frame[name]), strict=True))
-        env = patsy.EvalEnvironment([{**names, **scope}])
-        try:
-            values = env.eval(code, inner_namespace={str(name): frame[name] for name in frame.columns})
-        except Exception as error:
-            text = str(error).split("\n")[0]
-            raise FormulaError(
-                f"{argument}={code!r} is neither a column nor a term of a formula: {text}; use columns "
-                "that training and new rows have"
-            ) from error
-    values = np.asarray(values, dtype=object)
-    if values.ndim > 1:
+        return frame[code].reset_index(drop=True)
+    columns = plain(frame[used])
+    names = dict(zip(_NAMES, (lambda values, *more: values, lambda name: columns[name]), strict=True))
+    env = patsy.EvalEnvironment([{**names, **scope}])
+    try:
+        values = env.eval(code, inner_namespace={str(name): columns[name] for name in used})
+    except Exception as error:
+        text = str(error).split("\n")[0]
+        raise FormulaError(
+            f"{argument}={code!r} is neither a column nor a term of a formula: {text}; use columns "
+            "that training and new rows have"
+        ) from error
+    if np.ndim(values) > 1:
         raise FormulaError(f"{argument}={code!r} has several columns: give terms of one column, in a list")
-    if values.shape != (len(frame),):
-        raise InputError(f"{argument}={code!r} has {values.size} values for {len(frame)} rows")
-    values = pd.Series(values)
-    # A comparison with a missing value is False, not missing: its columns must be there too.
-    missing = values.isna().to_numpy() | frame[used].isna().any(axis=1).to_numpy()
-    return values.where(~missing, None).to_numpy()
+    if np.shape(values) != (len(frame),):
+        raise InputError(f"{argument}={code!r} has {np.size(values)} values for {len(frame)} rows")
+    values = pd.Series(values).reset_index(drop=True)
+    if _compares(code):  # with a missing value the outcome is False, not missing
+        values = values.mask(columns.isna().any(axis=1).to_numpy())
+    return values
+
+
+def _compares(code):
+    return any(isinstance(node, ast.Compare) for node in ast.walk(ast.parse(code, mode="eval")))
 
 
 def response_values(info, used, frame, formula):
@@ -80,12 +94,11 @@ def response_values(info, used, frame, formula):
     info : patsy DesignInfo
         Of the left side.
     used : set of str
-        Names in it that are neither functions nor variables of the calling scope.
+        Columns of the training frame in it.
     frame : DataFrame
     formula : str
         For errors.
     """
-    used = used - set(dir(patsy.builtins))
     if not used or used - set(frame.columns):
         return None
     check_duplicates(frame, used, "exog")
@@ -98,7 +111,7 @@ def response_values(info, used, frame, formula):
 
 
 def term_values(term, frame, scope, argument):
-    """Values of the factors of one term, ``{name: (m,) array}``; None or NaN where missing.
+    """Values of the factors of one term, ``{name: (m,) array or Categorical}``; None or NaN where missing.
 
     Examples
     --------
@@ -111,8 +124,9 @@ def term_values(term, frame, scope, argument):
     known = {name: getattr(patsy.builtins, name) for name in patsy.builtins.__all__ if name not in _NAMES}
     found = {}
     for code in factor_codes(term, argument):
-        values = factor_values(code, frame, {**known, **scope}, argument)
-        found[code] = pd.Series(values).infer_objects().to_numpy()
+        values = _evaluated(code, frame, {**known, **scope}, argument)
+        ordered = isinstance(values.dtype, pd.CategoricalDtype)
+        found[code] = values.array if ordered else values.infer_objects().to_numpy()
     return found
 
 

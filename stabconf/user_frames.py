@@ -7,7 +7,7 @@ import pandas as pd
 
 from .errors import InputError, InputTypeError
 
-__all__ = ["as_frame", "check_duplicates", "check_finite", "listed", "numbers", "plain"]
+__all__ = ["as_frame", "check_duplicates", "check_finite", "listed", "numbers", "numbers_lost", "plain"]
 
 
 def as_frame(data, argument):
@@ -76,3 +76,12 @@ def numbers(values, what):
         return np.asarray(values, dtype=float)
     except (TypeError, ValueError) as error:
         raise InputTypeError(f"{what} are not numbers ({error}): give positive numbers") from error
+
+
+def numbers_lost(trained, new):
+    """Whether a column is numeric in training and not at new rows."""
+    kinds = [
+        pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
+        for dtype in (trained.dtype, new.infer_objects().dtype)
+    ]
+    return kinds == [True, False]

@@ -114,7 +114,10 @@ NEW_CASES = {
     "exog lacks a column": (dict(exog=NEW[["x"]]), r"exog lacks column 'g' that the formula"),
     "unseen category": (dict(exog=NEW.assign(g="z")), r"exog has a category that training did not.*'z'"),
     "inf in a new row": (dict(exog=NEW.assign(x=[1.0, np.inf])), r"exog gives inf for 'x' in row q"),
-    "text for a number": (dict(exog=NEW.assign(x=["u", "v"])), r"exog cannot be put through"),
+    "text for a number": (
+        dict(exog=NEW.assign(x=["u", "v"])),
+        r"exog has 'u' in 'x', which was numeric in training",
+    ),
     "duplicate new columns": (
         dict(exog=pd.concat([NEW, NEW[["x"]]], axis=1)),
         r"exog has more than one column 'x'",

@@ -15,7 +15,7 @@ import patsy
 
 from ..design import Design, build_design
 from ..errors import AssumptionError, FormulaError, InputError
-from ..user_frames import as_frame, check_finite, listed
+from ..user_frames import as_frame, check_duplicates, check_finite, listed
 
 __all__ = ["ModelDesign", "design_of"]
 
@@ -104,8 +104,18 @@ class ModelDesign(Design):
         """New rows as a frame; the training rows where there are none."""
         if new is None or self._info is not None:
             return super().frame_of(new)
+        if isinstance(new, pd.DataFrame) and self._named and set(self.names) <= set(new.columns):
+            return new
         rows, index = self._array_rows(new)
         return pd.DataFrame(rows, columns=self.names, index=index)
+
+    def responses(self, new):
+        """Responses of new rows (m,), NaN where missing; None if there is no column of their name."""
+        frame = self.frame_of(new)
+        if self.response not in frame.columns:
+            return None
+        check_duplicates(frame, [self.response], "exog")
+        return pd.to_numeric(frame[self.response], errors="coerce").to_numpy(dtype=float, na_value=np.nan)
 
     def new_rows(self, new):
         """Design rows (m, p) of new rows, NaN where one has a missing value, and their index."""
