@@ -13,7 +13,7 @@ from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
-from .tables import html_table, latex_escaped, latex_table, percent
+from .tables import html_table, latex_escaped, latex_table, percent, shortened
 
 __all__ = [
     "summarise",
@@ -82,7 +82,7 @@ def summarise(results, design, solution, exact, stable, where):
         [_number(coefficient), _number(standard)]
         for coefficient, standard in zip(results.params, results.params_standardized, strict=True)
     ]
-    names = [_short(name, 44) for name in design.names]
+    names = [shortened(name, 44) for name in design.names]
     head = ["coef", "standardized"]
     summary.tables.append(SimpleTable(cells, head, names, title=None, txt_fmt=fmt_params))
     if not refused:
@@ -102,7 +102,7 @@ def summarise_estimator(results, design, made):
     made : list of Intervals
     """
     summary, name = _Summary(), type(results.model.estimator).__name__
-    left = [("Dep. Variable:", _short(design.response, 20)), ("Estimator:", _short(name, 20))]
+    left = [("Dep. Variable:", shortened(design.response, 20)), ("Estimator:", shortened(name, 20))]
     right = [("No. Observations:", str(results.nobs)), ("Rows dropped:", str(len(design.dropped)))]
     summary.tables += [
         _formula_table("Regression by any estimator", results.model.formula),
@@ -145,9 +145,9 @@ def summarise_quantiles(results, design, fits, made):
     model, summary = results.model, _Summary()
     steps = sum(fit._solution.nit for fit in fits)
     left = [
-        ("Dep. Variable:", _short(design.response, 20)),
+        ("Dep. Variable:", shortened(design.response, 20)),
         ("Loss:", "quantile"),
-        ("Penalty:", _short(model.penalty.describe(), 20)),
+        ("Penalty:", shortened(model.penalty.describe(), 20)),
         ("Standardised:", "yes" if model.standardize else "no"),
     ]
     right = [
@@ -158,7 +158,7 @@ def summarise_quantiles(results, design, fits, made):
     ]
     summary.tables.append(_pairs("Regularised quantile regression", left, right))
     cells = [[_number(value) for value in row] for row in results.params.to_numpy()]
-    names = [_short(name, 44) for name in design.names]
+    names = [shortened(name, 44) for name in design.names]
     head = [f"{level:.2f}" if round(level, 2) == level else f"{level:g}" for level in model.quantiles]
     summary.tables.append(SimpleTable(cells, head, names, title=None, txt_fmt=fmt_params))
     notes = []
@@ -213,7 +213,7 @@ def summarise_model(results, design, exact, stable, where):
     cells = [[_number(coefficient)] for coefficient in results.params]
     summary.tables.append(
         SimpleTable(
-            cells, ["coef"], [_short(name, 44) for name in design.names], title=None, txt_fmt=fmt_params
+            cells, ["coef"], [shortened(name, 44) for name in design.names], title=None, txt_fmt=fmt_params
         )
     )
     if not refused:
@@ -229,9 +229,9 @@ def summarise_model(results, design, exact, stable, where):
 def _model_tables(results, design, solution):
     model = results.model
     left = [
-        ("Dep. Variable:", _short(design.response, 20)),
-        ("Loss:", _short(model.loss.describe(), 20)),
-        ("Penalty:", _short(model.penalty.describe(), 20)),
+        ("Dep. Variable:", shortened(design.response, 20)),
+        ("Loss:", shortened(model.loss.describe(), 20)),
+        ("Penalty:", shortened(model.penalty.describe(), 20)),
         ("Standardised:", "yes" if model.standardize else "no"),
     ]
     right = [
@@ -268,7 +268,7 @@ def _interval_table(intervals, stable, where):
         ("Stable width:", "none" if refused else _mean_width(stable)),
         ("Due to stability:", "none" if refused else percent(stable.stability_share)),
         ("Largest tau:", "none" if refused else _number(stable.largest_tau)),
-        ("Median tau:", "none" if refused else _number(np.median(stable.tau))),
+        ("Median tau:", "none" if refused or not len(stable.tau) else _number(np.median(stable.tau))),
     ]
     return _pairs(f"Conformal intervals at {where}", left, right)
 
@@ -321,13 +321,6 @@ def _interval_notes(intervals):
     if intervals.k > intervals.n:
         notes.append("Too few rows for this alpha: the intervals are infinite.")
     return notes
-
-
-def _short(text, width):
-    """Text cut in its middle, where a long name says least."""
-    text = str(text)
-    tail = (width - 3) // 3
-    return text if len(text) <= width else f"{text[: width - 3 - tail]}...{text[-tail:]}"
 
 
 def _number(value):

@@ -11,6 +11,7 @@ __all__ = [
     "markdown_escaped",
     "markdown_table",
     "percent",
+    "shortened",
 ]
 
 _LATEX = {
@@ -22,7 +23,11 @@ _LATEX = {
     "|": r"\textbar{}",
     **{sign: rf"\{sign}" for sign in "#$%&_{}"},
 }
-_MARKDOWN = {ord(sign): f"\\{sign}" for sign in "\\`*_|~"} | {ord("<"): "&lt;", ord("\n"): " "}
+_MARKDOWN = {ord(sign): f"\\{sign}" for sign in "\\`*_|~$"} | {
+    ord("<"): "&lt;",
+    ord("&"): "&amp;",
+    ord("\n"): " ",
+}
 
 
 def cell(value):
@@ -38,6 +43,19 @@ def cell(value):
     if isinstance(value, float):
         return f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
     return str(value)
+
+
+def shortened(text, width):
+    """Text cut in its middle, where a long name says least.
+
+    Examples
+    --------
+    >>> shortened("Department of Economics", 18)
+    'Department...omics'
+    """
+    text = str(text)
+    tail = (width - 3) // 3
+    return text if len(text) <= width else f"{text[: width - 3 - tail]}...{text[-tail:]}"
 
 
 def percent(share):
@@ -90,7 +108,7 @@ def latex_escaped(text):
 
 def latex_table(header, lines, caption=None):
     """A ``tabular`` with booktabs' rules; in a ``table`` where it has a caption."""
-    rows = [" & ".join(map(latex_escaped, row)) + r" \\" for row in lines]
+    rows = [_latex_start(row[0]) + " & ".join(map(latex_escaped, row)) + r" \\" for row in lines]
     head = [" & ".join(map(latex_escaped, header)) + r" \\", r"\midrule"] if header else []
     columns = "l" + "r" * (len(header or lines[0]) - 1)
     parts = [
@@ -105,6 +123,11 @@ def latex_table(header, lines, caption=None):
         parts = [r"\begin{table}", rf"\caption{{{latex_escaped(caption)}}}", r"\centering", *parts]
         parts.append(r"\end{table}")
     return "\n".join(parts)
+
+
+def _latex_start(text):
+    """Braces before what the rule or line above would take for its option, ``[0, 1]`` or ``*`` say."""
+    return "{}" if str(text).startswith(("[", "*")) else ""
 
 
 def html_table(header, lines, caption=None, css="stabconf"):

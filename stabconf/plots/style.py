@@ -1,5 +1,7 @@
 """What the figures share: palette, axes, labels."""
 
+from ..tables import shortened
+
 __all__ = [
     "BAND",
     "BLACK",
@@ -47,6 +49,4 @@ def legend(ax, columns=2, handles=None):
 
 def short(text, width=48):
     """A label that fits its axis; dollar signs are no mathematics here."""
-    text = str(text)
-    text = text if len(text) <= width else text[: width - 3] + "..."
-    return text.replace("$", r"\$")
+    return shortened(text, width).replace("$", r"\$")
