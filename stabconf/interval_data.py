@@ -53,6 +53,24 @@ class Bands:
         """
         return None if self.y is None or self.training else covered(self.lower, self.upper, self.y)
 
+    def column(self, name):
+        """A column (m,) as figures take it, None or NaN where missing; categories keep their order."""
+        values = self.frame[name]
+        if values.ndim > 1:
+            raise InputError(f"new has more than one column {name!r}: rename or drop the duplicates")
+        dtype = values.dtype
+        if isinstance(dtype, pd.DatetimeTZDtype):
+            values = values.dt.tz_localize(None)
+        if isinstance(dtype, pd.CategoricalDtype):
+            return values.array
+        if pd.api.types.is_datetime64_any_dtype(dtype):
+            return values.to_numpy()
+        if pd.api.types.is_bool_dtype(dtype):
+            return pd.Categorical(values.astype(object).map(str, na_action="ignore"))
+        if pd.api.types.is_numeric_dtype(dtype):
+            return values.to_numpy(dtype=float, na_value=np.nan)
+        return values.astype(object).where(values.notna(), None).to_numpy()
+
     def groups(self, by, terms):
         """Labels of groups (DataFrame), or None."""
         return None if by is None else group_labels(by, self.frame, terms)

@@ -4,12 +4,13 @@ Written against what all of them have (``predict``, ``conf_int_conformal``, ``su
 design); options go through to ``conf_int_conformal``, so whatever method it has, these have.
 """
 
+from collections.abc import Hashable
+
 import numpy as np
-import pandas as pd
 
 from .advice import check_one_alpha
 from .coverage import coverage_table
-from .errors import AssumptionError, InputError
+from .errors import AssumptionError, InputError, InputTypeError
 from .grouping import crossed
 from .interval_data import bands_of, bands_of_levels
 from .penalty_path import as_penalties, stability_path
@@ -92,7 +93,7 @@ class Presentation:
         ('income', 'foodexp')
         """
         bands = bands_of(self, new, alpha, response, options)
-        return draw_intervals(bands, None if x is None else self._column(bands.frame, x), x, ax)
+        return draw_intervals(bands, None if x is None else self._column(bands, x), x, ax)
 
     def plot_conformity(self, new, alpha=0.05, z=None, side="two-sided", bound=None, ax=None):
         """The conformity function of one row: p, between p_lo and p_up, with the set marked.
@@ -248,8 +249,15 @@ class Presentation:
                 f"new does not have the columns of the response {self._design.response!r}: add them, or "
                 "give response="
             )
-        alphas = sorted(np.atleast_1d(_LEVELS if alphas is None else alphas).tolist())
+        if "alpha" in options:
+            raise InputError(f"alpha={options['alpha']!r}: the figure is over levels; give them as alphas")
+        alphas = sorted(set(np.atleast_1d(_LEVELS if alphas is None else alphas).tolist()))
         levels = bands_of_levels(self, new, alphas, response, options)
+        if np.isnan(levels[0].hits).all():
+            raise InputError(
+                f"none of the {len(levels[0].hits)} new rows has both an interval and a response: give "
+                "complete rows"
+            )
         return draw_coverage(coverage_table(levels), ax)
 
     def report(self, path, new=None, alpha=0.05, by=None, response=None, **options):
@@ -283,14 +291,16 @@ class Presentation:
     def _groups(self, bands, by):
         return bands.groups(by, lambda term: self._design.terms(term, bands.frame, "by"))
 
-    def _column(self, frame, x):
+    def _column(self, bands, x):
         """A column of the frame, or the value of a term."""
-        if x in frame.columns:
-            values = frame[x]
-            return values.array if isinstance(values.dtype, pd.CategoricalDtype) else values.to_numpy()
+        columns = bands.frame.columns
+        if not isinstance(x, Hashable):
+            raise InputTypeError(f"x is a {type(x).__name__}: give the name of a column, or a term")
+        if x in columns:
+            return bands.column(x)
         if not isinstance(x, str):
-            raise InputError(f"x={x!r} is not a column: there are {', '.join(map(str, frame.columns))}")
-        values = list(self._design.terms(x, frame, "x").values())
+            raise InputError(f"x={x!r} is not a column: there are {', '.join(map(str, columns))}")
+        values = list(self._design.terms(x, bands.frame, "x").values())
         if len(values) != 1:
             raise InputError(f"x={x!r} has {len(values)} parts: give one column or term")
         return values[0]

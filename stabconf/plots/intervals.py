@@ -16,8 +16,9 @@ def draw_intervals(bands, x=None, name=None, ax=None):
     Parameters
     ----------
     bands : Bands
-    x : (m,) array, optional
-        Numbers or categories; by default rows are sorted by their prediction.
+    x : (m,) array or Categorical, optional
+        Numbers, times, flags or categories, None or NaN where missing; by default rows are sorted by
+        their prediction.
     name : str, optional
         Label of ``x``.
     ax : Axes, optional
@@ -53,12 +54,13 @@ def _places(x, mean):
         places = np.empty(len(mean))
         places[np.argsort(mean, kind="stable")] = np.arange(1, len(mean) + 1)
         return places, None
-    try:
-        return np.asarray(x, dtype=float), None
-    except (TypeError, ValueError):
-        pass
     if np.issubdtype(np.asarray(x).dtype, np.datetime64):
         return np.asarray(x), None
+    if np.asarray(x).dtype != bool:
+        try:
+            return np.asarray(x, dtype=float), None
+        except (TypeError, ValueError):
+            pass
     levels = [str(level) for level in getattr(x, "categories", sorted({str(value) for value in x}))]
     codes = np.array([levels.index(str(value)) for value in x])
     places = codes.astype(float)

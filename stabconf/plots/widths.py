@@ -33,8 +33,9 @@ def draw_widths(widths, labels, name, attrs, ax=None):
     )
     if labels is None:
         _histogram(ax, widths)
-    else:
+    elif groups:
         _boxes(ax, [widths[labels == group] for group in groups], groups)
+    if labels is not None:
         ax.set_ylabel(short(name, 32))
     return ax
 
