@@ -68,8 +68,12 @@ def _wanted(by, frame, terms):
 
 def _values(name, frame, terms):
     if name not in frame.columns:
-        (values,) = terms(str(name)).values()
-        return pd.Series(values)
+        values = list(terms(str(name)).values())
+        if len(values) != 1:
+            raise InputError(
+                f"by={{{name!r}: ...}} has {len(values)} parts: give bins of one column or term"
+            )
+        return pd.Series(values[0])
     column = frame[name]
     if column.ndim > 1:
         raise InputError(f"by={name!r}: there is more than one such column: rename or drop the duplicates")
@@ -102,7 +106,7 @@ def _sorted(levels):
 def _binned(values, bins, name):
     """Bins of a number: of equal counts for a number of bins, or between edges."""
     numeric = pd.to_numeric(pd.Series(values), errors="coerce")
-    if numeric.isna().sum() > pd.isna(pd.Series(values)).sum():
+    if numeric.isna().sum() > pd.isna(pd.Series(values)).sum() or values.dtype.kind in "Mm":
         raise InputError(
             f"by={{{name!r}: ...}} bins numbers, and {name!r} has other values: give by={name!r}"
         )

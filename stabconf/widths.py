@@ -103,7 +103,8 @@ def width_report(widths, hits, groups, attrs):
         labels = sorted(places, key=lambda label: _place(label, groups))
         lines = [_line(widths[places[key]], None if hits is None else hits[places[key]]) for key in labels]
         index = _index(labels, keys)
-        report = WidthReport(lines, index=index)
+        names = list(_line(widths[:0], None if hits is None else hits[:0]))
+        report = WidthReport(lines, index=index, columns=names)
     report.attrs = dict(attrs)
     return report
 

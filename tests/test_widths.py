@@ -163,10 +163,52 @@ def test_every_results_class_has_a_report(frame):
     assert res.width_report(frame, by="g", alpha=0.2, method="cv+")["count"].sum() == len(frame)
 
 
-def test_terms_know_patsys_transforms_and_leave_missing_values_out(half):
+def test_terms_know_patsys_transforms(half):
     res, new = half
     report = res.width_report(new, by="center(x1) > 0", alpha=0.2)
     above = int((new["x1"] > new["x1"].mean()).sum())
     assert report["count"].to_dict() == {False: len(new) - above, True: above}
-    holes = new.assign(x3=new["x1"].where(np.arange(len(new)) > 2))
-    assert res.width_report(holes, by="x3 > 0", alpha=0.2).loc["(missing)", "count"] == 3
+
+
+def test_terms_keep_missing_values_and_the_order_of_categories(half):
+    res, new = half
+    size = pd.Categorical(["low", "mid", "high", "low"] * (len(new) // 4), ["low", "mid", "high"])
+    new = new.assign(size=size, u=new["x1"].where(new["x2"] > 4))
+    assert list(res.width_report(new, by="C(size)").index) == ["low", "mid", "high"]
+    lost = int(new["u"].isna().sum())
+    assert res.width_report(new, by="u > 0")["count"].loc["(missing)"] == lost
+    assert res.width_report(new, by="u.isna()")["count"].loc[True] == lost
+
+
+def test_columns_that_are_there_twice_do_not_matter_to_terms(half):
+    res, new = half
+    twice = pd.concat([new.assign(z=1), new.assign(z=2)[["z"]]], axis=1)
+    assert res.width_report(twice, by="x1 > 0").equals(res.width_report(new, by="x1 > 0"))
+
+
+@pytest.mark.parametrize("left", ["abs(y)", "Q", "Q('a b')"])
+def test_responses_are_found_whatever_they_are_called(frame, left):
+    data = frame.rename(columns={"y": {"Q": "Q", "Q('a b')": "a b"}.get(left, "y")})
+    res = stabconf.fit(f"{left} ~ x1", data.iloc[::2], penalty=0.1)
+    assert "coverage" in res.width_report(data.iloc[1::2], alpha=0.1)
+    assert ("transformed" in str(res.summary())) == (left == "abs(y)")
+
+
+def test_rows_that_begin_with_a_bracket_are_no_option_of_the_rule_above(half):
+    res, new = half
+    assert "\\midrule\n{}[" in res.width_report(new, by={"x1": 2}).to_latex()
+
+
+def test_no_rows_give_no_groups_but_all_columns(half):
+    res, new = half
+    assert list(res.width_report(new.iloc[:0], by="g").columns) == COLUMNS + COVERAGE
+
+
+@pytest.mark.parametrize(
+    ("by", "message"), [({"x1:x2": 2}, "has 2 parts"), ({"when": 2}, "'when' has other values")]
+)
+def test_bins_are_of_one_number(half, by, message):
+    res, new = half
+    new = new.assign(when=pd.date_range("2024-01-01", periods=len(new)))
+    with pytest.raises(InputError, match=message):
+        res.width_report(new, by=by)
