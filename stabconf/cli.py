@@ -13,9 +13,9 @@ from pathlib import Path
 import pandas as pd
 
 from .benchmarking import compare_in_scope
-from .data_files import read_table, table_kind, write_table
+from .data_files import check_table_path, read_table, table_kind, write_table
 from .errors import InputError, StabconfError
-from .files import write_whole
+from .files import check_folder, write_whole
 from .losses import LOSSES
 from .model import fit_in_scope
 from .report import check_path
@@ -39,6 +39,8 @@ _COMPARE_EXAMPLES = """examples:
 def main(arguments=None):
     """Run the command line; returns the exit code."""
     options = _parser().parse_args(arguments)
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names that the terminal has no signs for
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _say_warning
@@ -157,9 +159,11 @@ def _grouping(text):
 
 
 def _fit(options):
-    for path in (options.data, options.new, options.intervals):
+    for path in (options.data, options.new):
         if path is not None:
             table_kind(path)
+    if options.intervals is not None:
+        check_table_path(options.intervals, "--intervals")
     if options.report is not None:
         check_path(options.report)
     data = read_table(options.data)
@@ -193,6 +197,10 @@ def _say(options, text):
 
 
 def _compare(options):
+    if options.output is not None:
+        check_table_path(options.output, "--output")
+    if options.plot is not None:
+        _figure_kind(check_folder(options.plot, "--plot"))
     data = read_table(options.data)
     made = compare_in_scope(
         {},
@@ -220,15 +228,22 @@ def _save_figure(path, made):
 
     figure = Figure(figsize=(7.0, 1.2 + 0.34 * len(made)), layout="constrained")
     made.plot(figure.add_subplot())
-    kind, known = path.suffix.lower().lstrip("."), figure.canvas.get_supported_filetypes()
-    if kind not in known:
-        raise InputError(f"{str(path)!r}: figures end in one of {', '.join(sorted(known))}")
     out = io.BytesIO()
-    figure.savefig(out, format=kind, dpi=150)
+    figure.savefig(out, format=_figure_kind(path), dpi=150)
     return write_whole(path, out.getvalue())
 
 
+def _figure_kind(path):
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    kind, known = path.suffix.lower().lstrip("."), FigureCanvasBase.get_supported_filetypes()
+    if kind not in known:
+        raise InputError(f"{str(path)!r}: figures end in one of {', '.join(sorted(known))}")
+    return kind
+
+
 def _demo(options):
+    check_path(options.output)
     from statsmodels.datasets import engel
 
     data = engel.load_pandas().data

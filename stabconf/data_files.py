@@ -1,14 +1,17 @@
 """Tables in files: CSV, TSV and Parquet, by the ending of the name."""
 
 import io
+import zlib
+from lzma import LZMAError
 from pathlib import Path
+from zipfile import BadZipFile
 
 import pandas as pd
 
 from .errors import InputError
-from .files import write_whole
+from .files import check_folder, write_whole
 
-__all__ = ["read_table", "table_kind", "write_table"]
+__all__ = ["check_table_path", "read_table", "table_kind", "write_table"]
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _PACKED = (".gz", ".bz2", ".xz", ".zip")
@@ -38,18 +41,26 @@ def read_table(path):
         if kind == ".parquet":
             return _with_pyarrow(lambda: pd.read_parquet(path, engine="pyarrow"))
         return pd.read_csv(path, sep=_SEPARATORS[kind])
-    except (ValueError, UnicodeDecodeError, OSError) as error:
+    except (ValueError, OSError, EOFError, BadZipFile, LZMAError, zlib.error) as error:
         if isinstance(error, InputError):
             raise
         reason = str(error).strip().split("\n")[0]
         raise InputError(f"{str(path)!r} cannot be read as {kind[1:].upper()}: {reason}") from error
 
 
+def check_table_path(path, argument):
+    """The kind of a table to write, once it is known that it can be; errors name ``argument``."""
+    kind = table_kind(check_folder(path, argument))
+    if Path(path).suffix.lower() != kind:
+        raise InputError(
+            f"{argument}={str(path)!r}: tables are written as .csv, .tsv or .parquet, not packed"
+        )
+    return kind
+
+
 def write_table(path, frame):
     """Write a table, index included, whole or not at all."""
-    kind = table_kind(path)
-    if Path(path).suffix.lower() != kind:
-        raise InputError(f"{str(path)!r}: tables are written as .csv, .tsv or .parquet, not packed")
+    kind = check_table_path(path, "path")
     if kind == ".parquet":
         out = io.BytesIO()
         plain = frame.copy()

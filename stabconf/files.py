@@ -2,7 +2,21 @@
 
 from pathlib import Path
 
-__all__ = ["write_whole"]
+from .errors import InputError
+
+__all__ = ["check_folder", "write_whole"]
+
+
+def check_folder(path, argument):
+    """The path of a file to write, once it is known that its folder is there; errors name ``argument``."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise InputError(
+            f"{argument}={str(path)!r}: there is no folder {str(target.parent)!r}; make it first"
+        )
+    if target.is_dir():
+        raise InputError(f"{argument}={str(path)!r} is a folder: give the name of a file")
+    return target
 
 
 def write_whole(path, content):
@@ -14,5 +28,9 @@ def write_whole(path, content):
     """
     target = Path(path)
     part = target.with_name(target.name + ".part")
-    part.write_bytes(content)
-    return part.replace(target)
+    try:
+        part.write_bytes(content)
+        return part.replace(target)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise

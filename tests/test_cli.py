@@ -1,11 +1,15 @@
 """The command line: what it prints and writes, its exit codes, its errors in one line."""
 
+import gzip
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
+import stabconf
 from stabconf.cli import main
 
 
@@ -138,3 +142,35 @@ def test_demo_prints_a_summary_and_writes_a_report(tmp_path):
     assert "Regularised robust regression" in done.stdout and "obs_ci_upper" in done.stdout
     assert "Distance to exact" in (tmp_path / "my report.html").read_text(encoding="utf-8")
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("name", ["cut.csv.gz", "text.csv.zip", "text.csv.xz"])
+def test_broken_archives_are_said_in_one_line(files, capsys, name):
+    whole = gzip.compress((files / "train.csv").read_bytes())
+    (files / name).write_bytes(whole[:200] if name.startswith("cut") else b"y,x1\n1,2\n")
+    assert main(["fit", "y ~ x1", name]) == 1
+    assert capsys.readouterr().err.startswith(f"stabconf: '{name}' cannot be read as CSV: ")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["compare", "--output", "no/a.csv"],
+        ["compare", "--plot", "a.foo"],
+        ["fit", "--intervals", "no/a.csv"],
+    ],
+)
+def test_outputs_that_cannot_be_written_are_found_before_the_work(files, capsys, more):
+    command, *rest = more
+    assert main([command, "y ~ x1", "train.csv", *rest]) == 1
+    said = capsys.readouterr()
+    assert said.out == "" and rest[1] in said.err and ".part" not in said.err
+
+
+def test_names_that_the_terminal_cannot_show(files):
+    pd.read_csv("train.csv").rename(columns={"x1": "größe"}).to_csv("signs.csv", index=False)
+    command = [sys.executable, "-m", "stabconf", "fit", "y ~ größe", "signs.csv"]
+    root = str(Path(stabconf.__file__).parents[1])
+    env = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONPATH": root}
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    assert done.returncode == 0 and r"gr\xf6\xdfe" in done.stdout, done.stderr

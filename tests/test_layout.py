@@ -20,7 +20,7 @@ ALLOWED = {
     "errors": (set(), set()),
     "_version": (set(), set()),
     "checks": (set(), set()),
-    "files": (set(), set()),
+    "files": ({"errors"}, set()),
     "columns": (set(), {"numpy"}),
     "user_frames": ({"errors"}, {"numpy", "pandas"}),
     "terms": ({"errors", "user_frames"}, {"numpy", "pandas", "patsy"}),

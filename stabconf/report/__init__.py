@@ -1,9 +1,10 @@
 """Reports: everything about a fit and its intervals as one HTML file, or Markdown for version control."""
 
+from os import PathLike
 from pathlib import Path
 
-from ..errors import InputError
-from ..files import write_whole
+from ..errors import InputError, InputTypeError
+from ..files import check_folder, write_whole
 from .content import collect
 from .formats import as_html, as_markdown
 
@@ -12,12 +13,14 @@ __all__ = ["check_path", "write_report"]
 
 def check_path(path):
     """The path of a report, once it is known that one can be written there."""
+    if not isinstance(path, (str, PathLike)):
+        raise InputTypeError(
+            f"path={path!r} is a {type(path).__name__}: give a name that ends in .html or .md"
+        )
     target = Path(path)
     if target.suffix.lower() not in (".html", ".htm", ".md"):
         raise InputError(f"path={str(path)!r}: give a name that ends in .html or .md")
-    if not target.parent.is_dir():
-        raise InputError(f"path={str(path)!r}: there is no folder {str(target.parent)!r}; make it first")
-    return target
+    return check_folder(target, "path")
 
 
 def write_report(results, path, new, alpha, by, response, options):
