@@ -1,14 +1,16 @@
 """Reports: whole, self-contained, escaped, the same bytes for the same input."""
 
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.api as sm
 
 import stabconf
 from stabconf.coverage import coverage_along
-from stabconf.errors import InputError, SampleSizeWarning
+from stabconf.errors import InputError, SampleSizeWarning, StabconfError
 from stabconf.interval_data import bands_of
 from stabconf.plots import draw_coverage_along
 from stabconf.report.checks import leverages
@@ -166,3 +168,35 @@ def test_a_report_is_never_half_written(half, tmp_path, monkeypatch):
     with pytest.raises(RuntimeError, match="ink"):
         res.report(old, new.iloc[:3], alpha=0.2)
     assert old.read_text() == "before" and list(tmp_path.iterdir()) == [old]
+
+
+def test_columns_that_are_there_twice_stay_below_their_names(half, tmp_path):
+    res, new = half
+    twice = pd.concat([new, new[["x2"]]], axis=1)
+    page = res.report(tmp_path / "twice.md", twice, alpha=0.2).read_text(encoding="utf-8")
+    table = page.split("## Intervals")[1].split("## Data checks")[0].strip().splitlines()[2:]
+    assert len({line.count("|") for line in table if line}) == 1
+
+
+def test_models_of_arrays_have_reports_of_new_rows(frame, tmp_path):
+    X = sm.add_constant(frame[["x1", "x2"]])
+    res = stabconf.conformal(sm.OLS(frame["y"].iloc[::2], X.iloc[::2]).fit())
+    new = X.assign(y=frame["y"], g=frame["g"]).iloc[1::2]
+    page = res.report(tmp_path / "arrays.html", new, alpha=0.2, by="g").read_text(encoding="utf-8")
+    assert "Coverage of 40 new responses" in page
+    assert "coverage" not in res.width_report(X.iloc[1::2], alpha=0.2)
+
+
+def test_no_new_rows_and_groups_make_a_report(half, tmp_path):
+    res, new = half
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert res.report(tmp_path / "none.html", new.iloc[:0], alpha=0.2, by="g").exists()
+
+
+@pytest.mark.parametrize(("path", "message"), [(None, "path=None is a NoneType"), ("", "is a folder")])
+def test_paths_that_are_no_files(half, tmp_path, path, message):
+    (tmp_path / "x.html").mkdir()
+    with pytest.raises(StabconfError, match=message):
+        half[0].report(tmp_path / "x.html" if path == "" else path)
+    assert not list(tmp_path.glob("*.part"))

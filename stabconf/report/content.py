@@ -77,8 +77,8 @@ def _only_column(frame, design):
 
 def _interval_table(bands):
     """The first new rows with their intervals."""
-    columns = [*bands.frame.columns[:8]]
-    values = bands.frame[columns].iloc[:_ROWS].itertuples(index=False, name=None)
+    columns = bands.frame.columns[:8]
+    values = bands.frame.iloc[:_ROWS, :8].itertuples(index=False, name=None)
     lines = []
     for place, row in enumerate(values):
         ends = [float(each[place]) for each in (bands.mean, bands.lower, bands.upper)]

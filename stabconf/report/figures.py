@@ -13,7 +13,7 @@ _MARGIN = 0.1  # inches about a figure
 
 def interval_figure(bands, x):
     """Intervals against a column, or sorted by prediction."""
-    values = None if x is None else bands.frame[x].to_numpy()
+    values = None if x is None else bands.column(x)
     svg = _svg(lambda ax: draw_intervals(bands, values, x, ax))
     how = "by prediction" if x is None else f"against {x}"
     return Picture("intervals", f"{percent(1 - bands.attrs['alpha'])} intervals {how}.", svg)
