@@ -127,7 +127,7 @@ def select_penalty(
     (0.01, 70, 165)
     """
     scope = caller_scope(1)
-    if criterion not in _CRITERIA:
+    if not isinstance(criterion, str) or criterion not in _CRITERIA:
         raise InputError(f"criterion={criterion!r} is unknown: give one of {', '.join(_CRITERIA)}")
     alpha, penalties = check_one_alpha(alpha), as_penalties(penalties, _PENALTIES)
     design = build_design(formula, data, scope)
@@ -178,6 +178,7 @@ def _judge(scope, formula, training, held, penalties, model, criterion, alpha):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StabconfWarning)
         first = fit_in_scope(scope, formula, training, penalty=penalties[0], **model)
+        _check_fold(first, held)
         for penalty in penalties:
             fitted = first._with_penalty(penalty)
             if criterion == "loss":
@@ -187,6 +188,17 @@ def _judge(scope, formula, training, held, penalties, model, criterion, alpha):
                 bands = bands_of(fitted, held, alpha, None, {"method": "exact"})
                 out.append((mean_finite(bands.widths), float(np.mean(bands.hits))))
     return out
+
+
+def _check_fold(fitted, held):
+    """Refuse held-out pilot rows with a category that the other folds do not have."""
+    try:
+        fitted.predict(held)
+    except InputError as error:
+        raise InputError(
+            f"a fold of the pilot rows cannot be predicted from the others ({error}): make the column "
+            "categorical (.astype('category')) or merge rare categories, or give a larger pilot"
+        ) from error
 
 
 def _path(penalties, measured):

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import stabconf
-from stabconf.errors import InputError
+from stabconf.errors import DataWarning, InputError
 
 
 @pytest.mark.parametrize("criterion", ["width", "loss"])
@@ -90,3 +90,13 @@ def test_coverage_holds_after_choosing():
         ends = made.results.conf_int_conformal(data.iloc[:1], alpha=alpha)
         hits.append(ends["lower"].iloc[0] <= data["y"].iloc[0] <= ends["upper"].iloc[0])
     assert np.mean(hits) >= 1 - alpha - 3 * np.sqrt(alpha * (1 - alpha) / len(hits))
+
+
+def test_a_category_in_one_fold_alone_is_said_so(frame):
+    data = frame.assign(g=["rare", *frame["g"].iloc[1:]])
+    options = {"penalties": [0.1], "pilot": len(data) - 10, "loss": "huber"}
+    with pytest.raises(InputError, match="make the column categorical"):
+        stabconf.select_penalty("y ~ x1 + g", data, **options)
+    data["g"] = data["g"].astype("category")
+    with pytest.warns(DataWarning, match="rare"):  # it is a pilot row
+        assert stabconf.select_penalty("y ~ x1 + g", data, **options).penalty == 0.1
