@@ -175,7 +175,8 @@ def _fit(options):
         print(results.summary(alpha=options.alpha))
         print(f"\n{_widths(results, new, options, asked)}")
     if options.intervals is not None:
-        frame = results.get_prediction(new, **asked).summary_frame(alpha=options.alpha).rename_axis("row")
+        frame = results.get_prediction(new, **asked).summary_frame(alpha=options.alpha)
+        frame = frame.rename_axis("row") if frame.index.nlevels == 1 else frame
         _say(options, f"Intervals written to {write_table(options.intervals, frame)}")
     if options.report is not None:
         written = results.report(options.report, new, alpha=options.alpha, by=options.by, **asked)

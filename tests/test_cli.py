@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import stabconf
+from stabconf import cli
 from stabconf.cli import main
 
 
@@ -174,3 +175,10 @@ def test_names_that_the_terminal_cannot_show(files):
     env = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONPATH": root}
     done = subprocess.run(command, capture_output=True, text=True, env=env)
     assert done.returncode == 0 and r"gr\xf6\xdfe" in done.stdout, done.stderr
+
+
+def test_rows_of_several_labels_keep_them(files, frame, monkeypatch):
+    """As Parquet files may have them."""
+    monkeypatch.setattr(cli, "read_table", lambda path: frame.set_index(["g", "x2"]))
+    assert main(["fit", "y ~ x1", "train.csv", "--quiet", "--intervals", "out.csv"]) == 0
+    assert list(pd.read_csv("out.csv").columns[:2]) == ["g", "x2"]
