@@ -1,11 +1,13 @@
 """Command line: ``stabconf fit``, ``stabconf compare``, ``stabconf demo``.
 
-Exit codes: 0 done, 1 the data or the model do not allow it (one line says why), 2 the command is not right.
+Exit codes: 0 done, 1 the data or the model do not allow it (one line says why), 2 the command is not right,
+141 nobody reads the output any more.
 """
 
 import argparse
 import io
 import json
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -22,6 +24,7 @@ from .report import check_path
 
 __all__ = ["main"]
 
+_PIPE = 141  # what shells give a program that a closed pipe has ended
 _FIT_EXAMPLES = """examples:
   stabconf fit "mpg ~ wt + hp" cars.csv
   stabconf fit "mpg ~ wt + C(cyl)" cars.csv --loss huber --penalty 0.01 --report cars.html
@@ -45,7 +48,12 @@ def main(arguments=None):
         with warnings.catch_warnings():
             warnings.showwarning = _say_warning
             warnings.simplefilter("always", UserWarning)
-            return options.run(options)
+            code = options.run(options)
+            sys.stdout.flush()
+            return code
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE
     except (StabconfError, OSError) as error:
         print(f"stabconf: {_one_line(error)}", file=sys.stderr)
         return 1

@@ -40,12 +40,24 @@ def read_table(path):
     try:
         if kind == ".parquet":
             return _with_pyarrow(lambda: pd.read_parquet(path, engine="pyarrow"))
-        return pd.read_csv(path, sep=_SEPARATORS[kind])
+        return _separated(path, kind)
     except (ValueError, OSError, EOFError, BadZipFile, LZMAError, zlib.error) as error:
         if isinstance(error, InputError):
             raise
         reason = str(error).strip().split("\n")[0]
         raise InputError(f"{str(path)!r} cannot be read as {kind[1:].upper()}: {reason}") from error
+
+
+def _separated(path, kind):
+    frame = pd.read_csv(path, sep=_SEPARATORS[kind])
+    if frame.shape[1] == 1 and any(
+        sign in str(frame.columns[0]) for sign in {";", ",", "\t"} - {_SEPARATORS[kind]}
+    ):
+        raise InputError(
+            f"{str(path)!r} has one column, {str(frame.columns[0])!r}: separate columns by commas in .csv "
+            "and by tabs in .tsv"
+        )
+    return frame
 
 
 def check_table_path(path, argument):

@@ -43,6 +43,8 @@ def group_labels(by, frame, terms):
     made = {}
     for each in [by] if isinstance(by, (str, Mapping)) else _listed(by):
         for name, values, bins in _wanted(each, frame, terms):
+            if name in made:
+                raise InputError(f"by={by!r} has {name!r} twice: give each grouping once")
             made[name] = _binned(values, bins, name) if bins is not None else _plain_labels(values, name)
     return pd.DataFrame(made)
 

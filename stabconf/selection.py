@@ -13,7 +13,7 @@ import pandas as pd
 
 from .advice import check_one_alpha
 from .checks import is_count, is_number
-from .conformal import progress_bar
+from .conformal import generator, progress_bar
 from .design import build_design, caller_scope
 from .errors import InputError, StabconfWarning
 from .interval_data import bands_of
@@ -133,7 +133,7 @@ def select_penalty(
     design = build_design(formula, data, scope)
     frame = design.frame_of(None)
     count = _pilot_count(pilot, len(frame), folds)
-    order = np.random.default_rng(random_state).permutation(len(frame))
+    order = generator(random_state).permutation(len(frame))
     chosen_rows, rest = np.sort(order[:count]), np.sort(order[count:])
     model = {"loss": loss, "l1_ratio": l1_ratio, "standardize": standardize}
     parts = [frame.iloc[np.sort(part)] for part in np.array_split(order[:count], folds)]

@@ -82,6 +82,8 @@ def test_compare_prints_a_table_and_draws(files, capsys):
         (["fit", "y ~ x1", "absent.csv"], "there is no file 'absent.csv'"),
         (["fit", "y ~ x1", "train.xlsx"], "ends in .csv, .tsv or .parquet"),
         (["fit", "y ~ x1", "train.csv", "--new", "empty.csv"], "cannot be read as CSV"),
+        (["fit", "y ~ x1", "semi.csv"], "has one column, 'y;x1': separate columns by commas"),
+        (["fit", "y ~ x1", "train.csv", "--by", "g", "--by", "g"], "has 'g' twice"),
         (["fit", "y ~ x1", "train.csv", "--intervals", "o.csv.gz"], "not packed"),
         (["fit", "y ~ x1", "train.csv", "--report", "o.pdf"], "ends in .html or .md"),
         (["fit", "y ~ x1", "train.csv", "--alpha", "2"], "alpha=2.0 is not allowed"),
@@ -92,6 +94,7 @@ def test_compare_prints_a_table_and_draws(files, capsys):
 )
 def test_errors_are_one_line_and_leave_no_file(files, capsys, arguments, words):
     (files / "empty.csv").write_text("")
+    (files / "semi.csv").write_text("y;x1\n1;2\n3;4\n")
     before = sorted(files.iterdir())
     assert main(arguments) == 1
     error = capsys.readouterr().err
@@ -182,3 +185,11 @@ def test_rows_of_several_labels_keep_them(files, frame, monkeypatch):
     monkeypatch.setattr(cli, "read_table", lambda path: frame.set_index(["g", "x2"]))
     assert main(["fit", "y ~ x1", "train.csv", "--quiet", "--intervals", "out.csv"]) == 0
     assert list(pd.read_csv("out.csv").columns[:2]) == ["g", "x2"]
+
+
+def test_a_reader_that_stops_reading_is_no_error(files):
+    command = [sys.executable, "-m", "stabconf", "fit", "y ~ x1", str(files / "train.csv")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+        run.stdout.close()
+        assert run.stderr.read() == b""
+    assert run.returncode == 141

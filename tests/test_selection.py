@@ -60,6 +60,7 @@ def test_the_plot_marks_the_chosen_penalty(frame, figures):
         ({"pilot": 0.05}, r"is 4 of 80 complete rows: give at least 10"),
         ({"pilot": 79}, "leave 2 or more for the fit"),
         ({"folds": 1}, "folds=1 is not allowed"),
+        ({"random_state": -1}, "random_state=-1 is not allowed"),
         ({"criterion": "nothing"}, "criterion='nothing' is unknown: give one of width, loss"),
         ({"penalties": []}, r"penalties=\[\] is empty"),
         ({"pilot": 12, "alpha": 0.01}, "infinite at every penalty"),

@@ -15,6 +15,7 @@ from .exact import exact
 from .interpolation import interpolation
 from .intervals import Intervals, join, simple_intervals
 from .movement import row_tau
+from .options import generator
 from .parallel import progress_bar
 from .pinned import batch, replace_one
 from .refits import grid, root
@@ -39,6 +40,7 @@ __all__ = [
     "FixedScale",
     "exact",
     "exact_band",
+    "generator",
     "grid",
     "interpolation",
     "Intervals",
