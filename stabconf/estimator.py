@@ -86,6 +86,9 @@ class EstimatorResults(BaseResults):
         """Design rows without the intercept, which estimators have of their own."""
         return rows if self._design.intercept is None else np.delete(rows, self._design.intercept, axis=1)
 
+    def _described(self):
+        return type(self.model.estimator).__name__
+
     def _predictions(self, rows):
         out, complete = np.full(len(rows), np.nan), ~np.isnan(rows).any(axis=1)
         out[complete] = self._fits.predict(self._features(rows[complete]))

@@ -285,6 +285,10 @@ class QuantileResults(BaseResults):
 
     # Helpers -------------------------------------------------------------------------------------
 
+    def _described(self):
+        levels = ", ".join(f"{level:g}" for level in self.model.quantiles)
+        return f"quantiles {levels}, {self.model.penalty.describe()}"
+
     def _frame(self, values, index):
         """A column a quantile."""
         made = pd.DataFrame(values, index=index)

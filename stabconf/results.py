@@ -297,6 +297,9 @@ class Results(BaseResults):
             level=model.location_level,
         )
 
+    def _described(self):
+        return f"{self.model.loss.describe()}, {self.model.penalty.describe()}"
+
     def _predictions(self, rows):
         return self._centre + self._scale * (rows @ self._solution.x)
 

@@ -24,14 +24,17 @@ class BaseResults(Presentation):
 
     A subclass has ``model`` (what was fitted), and makes predictions and intervals of standardised design
     rows: ``_predictions(rows)``, ``_intervals(rows, alphas, method, side, options, parts)``,
-    ``_warn_about(made, ranking)``, and ``_with_map(design, columns)``, itself refitted with another design
-    map.
+    ``_warn_about(made, ranking)``, ``_with_map(design, columns)``, itself refitted with another design map,
+    and ``_described()``, the model in a few words.
     """
 
     default_alpha = 0.05  # of `get_prediction`
 
     def __init__(self, model, design, columns):
         self.model, self._design, self._columns = model, design, columns
+
+    def __repr__(self):
+        return f"<{type(self).__name__} of {self.model.formula!r}: {self._described()}, {self.nobs} rows>"
 
     @property
     def nobs(self):

@@ -54,6 +54,10 @@ class Selection:
     pilot_index: pd.Index
     results: Results
 
+    def __repr__(self):
+        pilot = len(self.pilot_index)
+        return f"<Selection: penalty {self.penalty:g}, from {pilot} pilot rows; {self.results!r}>"
+
     def plot(self, ax=None):
         """The criterion over penalties, the chosen one marked.
 

@@ -382,3 +382,21 @@ def test_nullable_and_categorical_columns_work(frame):
         {"count": pd.array([3, None], dtype="Int64"), "flag": [True, False], "g": ["a", "b"]}
     )
     assert res.predict(new).isna().tolist() == [False, True]
+
+
+def test_every_results_class_says_what_it_is(frame):
+    import statsmodels.formula.api as smf
+    from sklearn.linear_model import LinearRegression
+
+    made = [
+        stabconf.fit("y ~ x1", frame, penalty=0.1),
+        stabconf.fit_quantiles("y ~ x1", frame, penalty=0.1),
+        stabconf.fit("y ~ x1", frame, estimator=LinearRegression()),
+        stabconf.conformal(smf.ols("y ~ x1", frame).fit()),
+    ]
+    words = ["ridge, 0.1", "quantiles 0.05, 0.5, 0.95", "LinearRegression", "OLS"]
+    for results, word in zip(made, words, strict=True):
+        assert repr(results).startswith(f"<{type(results).__name__} of 'y ~ x1': ")
+        assert word in repr(results) and f"{len(frame)} rows>" in repr(results)
+    chosen = stabconf.select_penalty("y ~ x1", frame, penalties=[0.1], pilot=20)
+    assert repr(chosen).startswith("<Selection: penalty 0.1, from 20 pilot rows; <Results of 'y ~ x1'")

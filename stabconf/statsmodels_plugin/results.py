@@ -182,6 +182,9 @@ class StatsmodelsResults(Results):
 
     _caches = ("_X", "_fits", "_theta")
 
+    def _described(self):
+        return f"{self.recipe.label}, {self.recipe.penalty.describe()}"
+
     def _summarised(self, exact, stable, where):
         return summarise_model(self, self._design, exact, stable, where)
 
