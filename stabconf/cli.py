@@ -195,9 +195,7 @@ def _fit(options):
 def _widths(results, new, options, asked):
     """The width report as text."""
     report = results.width_report(new, by=options.by, alpha=options.alpha, **asked)
-    header, lines = report.strings()
-    table = pd.DataFrame(lines, columns=header).to_string(index=False)
-    return f"{report.title}, {'training' if new is None else 'new'} rows\n{table}"
+    return f"At the {'training' if new is None else 'new'} rows\n{report!r}"
 
 
 def _say(options, text):

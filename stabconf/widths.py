@@ -50,6 +50,10 @@ class WidthReport(pd.DataFrame):
             lines.append([*map(str, labels), *(_text(name, values) for name in shown)])
         return header, lines
 
+    def __repr__(self):
+        header, lines = self.strings()
+        return f"{self.title}\n{pd.DataFrame(lines, columns=header).to_string(index=False)}"
+
     def _repr_html_(self):
         return self.to_html(self.title)
 

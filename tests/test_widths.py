@@ -163,6 +163,14 @@ def test_every_results_class_has_a_report(frame):
     assert res.width_report(frame, by="g", alpha=0.2, method="cv+")["count"].sum() == len(frame)
 
 
+def test_a_report_prints_in_full(half):
+    res, new = half
+    title, header, *lines = repr(res.width_report(new, by="g", alpha=0.2)).splitlines()
+    assert title == "Widths of 80 % intervals of y"
+    assert header.split() == ["g", *COLUMNS[:1], *COLUMNS[2:], "coverage"]  # none is missing
+    assert [line.split()[0] for line in lines] == ["a", "b", "c"]
+
+
 def test_terms_know_patsys_transforms(half):
     res, new = half
     report = res.width_report(new, by="center(x1) > 0", alpha=0.2)
