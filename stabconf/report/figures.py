@@ -9,6 +9,7 @@ from .parts import Picture
 __all__ = ["coverage_figure", "interval_figure", "width_figure"]
 
 _MARGIN = 0.1  # inches about a figure
+_TICKS = 5
 
 
 def interval_figure(bands, x):
@@ -40,7 +41,9 @@ def _svg(draw, width=6.8, height=4.2):
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), facecolor="white")
-    draw(figure.add_subplot())
+    ax = figure.add_subplot()
+    ax.locator_params(nbins=_TICKS)  # ticks take most of the time
+    draw(ax)
     out = io.BytesIO()
     with rc_context({"svg.hashsalt": "stabconf", "svg.fonttype": "path"}):
         # Cut to what is drawn; a layout engine, or "tight", would draw it all once more to measure it.
