@@ -185,7 +185,7 @@ def conditional_table(report, n, count, new, seed, alpha=0.1):
         f"Per cent, in the thirds of x1, and over {count} training sets with {new} new rows each: standard "
         "deviation of the coverage and its lowest. Only marginal coverage is promised: where the scale of "
         "the noise grows with x1, rows with quiet noise are covered more often than those with loud noise. "
-        f"For any split conformal method the standard deviation would be {100 * ideal:.1f}.",
+        f"With a fixed fit and {n} calibration rows the standard deviation would be {100 * ideal:.1f}.",
         ["law", "low x1", "middle", "high x1", "sd", "lowest"],
         lines,
     )

@@ -201,10 +201,10 @@ def length_lines(table, runs, new):
 
 HEADER = ["data", "model", "method", "splits", "coverage", "length", "sd", "time", "beyond the fit"]
 NOTE = (
-    "Coverage with its binomial standard error; length in standard deviations of the response, and its "
-    "standard deviation over the permutations. Time relative to the oracle's: of everything from the "
-    "formula to the interval, and of the intervals alone once the training fit is there (the oracle's is "
-    "one refit)."
+    "Coverage with its binomial standard error, 1 / permutations at least; length in standard deviations "
+    "of the response, and its standard deviation over the permutations. Time relative to the oracle's: of "
+    "everything from the formula to the interval, and of the intervals alone once the training fit is "
+    "there (the oracle's is one refit)."
 )
 
 

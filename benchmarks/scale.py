@@ -12,11 +12,13 @@ from common import Report, best_time, parse_arguments, peak_memory
 
 import stabconf
 from stabconf.conformal import exact, stable
+from stabconf.design import build_design
 from stabconf.solvers import Problem, minimise
 
 ALPHA = 0.1
 MODELS = {"lad": 0.1, "huber": 0.01}
 BOUNDS = {"lad": "norm", "huber": "curvature"}
+PARTS = ("fit", "design", "solver")
 EXACT_ROWS = 10
 EXACT_MOST = 10_000  # new rows for which exact sets are asked
 
@@ -59,6 +61,7 @@ def training_costs(rows, columns, loss, repeats, seed):
     exact(fits, new, [ALPHA], progress=False)  # the zones are fitted once, on first use
     return {
         "fit": fit_time,
+        "design": best_time(lambda: build_design(formula, frame, {}), repeats)[0],
         "solver": best_time(lambda: minimise(problem), repeats)[0],
         "least squares": best_time(lambda: np.linalg.lstsq(X, y, rcond=None), repeats)[0],
         "exact row": best_time(lambda: exact(fits, new, [ALPHA], progress=False), repeats)[0] / EXACT_ROWS,
@@ -80,18 +83,18 @@ def training_table(report, heading, sizes, shape, repeats, seed):
         found[loss] = costs
         for size, cost in zip(sizes, costs, strict=True):
             floor = cost["least squares"]
-            figures = [cost["fit"] / floor, cost["solver"] / floor, cost["exact row"] / cost["row floor"]]
-            figures += [cost["exact row"] / cost["fit"]]
+            figures = [cost[name] / floor for name in PARTS]
+            figures += [cost["exact row"] / cost["row floor"], cost["exact row"] / cost["fit"]]
             cells = [f"{value:.3g}" for value in figures]
             lines.append([loss, f"{size:,}", *cells, f"{cost['memory']:.1f}"])
-        slopes = [slope(sizes, [cost[name] for cost in costs]) for name in ("fit", "solver", "exact row")]
+        slopes = [slope(sizes, [cost[name] for cost in costs]) for name in (*PARTS, "exact row")]
         lines.append([loss, "slope", *(f"{value:.2f}" for value in slopes), "", ""])
     report.table(
         heading,
-        "The fit from the formula and the solver alone in least-squares solves (numpy's lstsq); an exact "
-        f"set (the mean of {EXACT_ROWS}) in products and partial sorts, and in fits; peak memory of the "
-        "fit in design matrices. Last lines: slopes of the seconds on log axes.",
-        ["loss", "size", "fit", "solver", "exact row", "exact row / fit", "memory"],
+        "The fit from the formula, and of it the design and the solver, in least-squares solves (numpy's "
+        f"lstsq); an exact set (the mean of {EXACT_ROWS}) in products and partial sorts, and in fits; peak "
+        "memory of the fit in design matrices. Last lines: slopes of the seconds on log axes.",
+        ["loss", "size", *PARTS, "exact row", "exact row / fit", "memory"],
         lines,
     )
     return found
