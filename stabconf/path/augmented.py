@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .follow import follow, go_on, stationarity
+from .follow import batch_size, follow, go_on, stationarity
 from .lines import ResponsePath
 from .tilted import tilted_fits
 
@@ -18,7 +18,6 @@ __all__ = ["Gap", "PathError", "gap_paths", "moving_fit", "response_path", "step
 _FIRST = 64  # rows watched at first
 _FEW = 2000  # rows that are all watched
 _TOLERANCE = 1e-9
-_ENTRIES = 2_000_000  # residuals at a time
 
 
 class PathError(ArithmeticError):
@@ -142,7 +141,7 @@ def gap_paths(fit, rows, slopes, w, gaps):
     list of (list of ResponsePath or None)
         None for a row whose path could not be followed.
     """
-    size = max(1, _ENTRIES // len(fit.X))
+    size = batch_size(fit)
     parts = [rows[first : first + size] for first in range(0, len(rows), size)]
     together = [paths for part in parts for paths in _outer_gap_paths(fit, part, slopes, w, gaps)]
     return [paths or _gap_path(fit, x, slopes, w, gaps) for x, paths in zip(rows, together, strict=True)]

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Followed", "follow", "go_on", "stationarity"]
+__all__ = ["Followed", "batch_size", "follow", "go_on", "stationarity"]
 
 _STEPS = 40  # steps per coefficient before a path is given up
 _STILL = 1e-11  # a relative movement below this is none
+_ENTRIES = 2_000_000  # of arrays with a line a path
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,12 @@ def go_on(fit, watched, found, force, growth, corners=False):
     batch = _Batch(fit, watched, force, growth, None, 1.0)
     batch.start_from(fit, watched, found)
     return _run(fit, batch, corners)
+
+
+def batch_size(fit):
+    """How many paths to follow at once: each holds residuals of all rows and a matrix of all columns."""
+    n, p = fit.X.shape
+    return max(1, _ENTRIES // max(n, p * p))
 
 
 def _run(fit, batch, corners):
@@ -204,8 +211,8 @@ class _Batch:
         if self.any_soft:
             soft = fit.soft[watched] & (fit.side[watched] == 0)
             rest = np.diag(fit.ridge) + fit.curvature - self.X[soft].T @ self.X[soft]
-            inner = ((self.side == 0) & self.soft).astype(float)
-            self.inverse = np.linalg.inv(rest + np.einsum("bc,ci,cj->bij", inner, self.X, self.X))
+            inner = [self.X[rows] for rows in (self.side == 0) & self.soft]
+            self.inverse = np.linalg.inv([rest + rows.T @ rows for rows in inner])
 
     def keep(self, which):
         """Go on with some of the paths only."""
@@ -251,8 +258,9 @@ class _Batch:
 
     def _direction(self):
         """Directions of theta (B, p) and of the slots' multipliers (B, p)."""
-        used = self.slots >= 0
-        rows = np.where(used[..., None], self.X[self.slots], 0.0)
+        slots = self.slots[:, : 1 + np.max(np.nonzero(self.slots >= 0)[1], initial=-1)]  # the rest is empty
+        used = slots >= 0
+        rows = np.where(used[..., None], self.X[slots], 0.0)
         force = self.force
         if self.growth:
             bound = np.where(self.side > 0, self.up, -self.down)
@@ -263,14 +271,15 @@ class _Batch:
         system = towards @ rows.transpose(0, 2, 1)
         diagonal = np.arange(system.shape[1])
         system[:, diagonal, diagonal] += np.where(used, 0.0, 1.0)
-        target = 0.0 if self.response is None else np.where(used, self.response[self.slots], 0.0)
-        dm = _solve(system, target - (towards @ force[..., None])[..., 0])
-        free = (self.inverse @ force[..., None])[..., 0]
-        d = free + (dm[:, None, :] @ towards)[:, 0]
+        target = 0.0 if self.response is None else np.where(used, self.response[slots], 0.0)
+        free, dm = (self.inverse @ force[..., None])[..., 0], np.zeros(self.slots.shape)
+        found = _solve(system, target - (towards @ force[..., None])[..., 0])
+        dm[:, : found.shape[1]] = found
+        d = free + (found[:, None, :] @ towards)[:, 0]
         self.still = _STILL * np.max(np.abs(free), axis=1)  # what cancels leaves rounding errors
         held = np.max(np.abs(d), axis=1) <= self.still
         if self.response is None:
-            held |= used.all(axis=1)
+            held |= (self.slots >= 0).all(axis=1)
         d[held] = 0.0  # the inner rows take up the whole force
         return d, dm
 

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .follow import follow, go_on, stationarity
+from .follow import batch_size, follow, go_on, stationarity
 
 __all__ = ["Tilted", "drift_lengths", "tilted_fits"]
 
 _CHUNK = 512  # new rows at a time
-_ENTRIES = 2_000_000  # and at most so many residuals
 _GENEROUS = 4.0  # watched rows: those within so many times the move that curvature of 1 would give
 _TOLERANCE = 1e-9  # of the stationarity residual, relative to its terms
 
@@ -57,7 +56,7 @@ class Tilted:
         base = score(r)
         length = fit.length(self.move)
         out = np.empty((len(ranks), len(length)))
-        for part in _chunks(length, fit.count):
+        for part in _chunks(length, fit):
             reach = norms * np.max(length[part])
             if slack is not None:
                 reach = reach + norms * np.max(np.abs(slack[part]))
@@ -71,9 +70,9 @@ class Tilted:
         return out
 
 
-def _chunks(size, n):
+def _chunks(size, fit):
     """Indices in order of ``size``, in chunks of rows that are alike."""
-    count = max(1, min(_CHUNK, _ENTRIES // n))
+    count = min(_CHUNK, batch_size(fit))
     order = np.argsort(size)
     return [order[first : first + count] for first in range(0, len(order), count)]
 
@@ -101,7 +100,7 @@ def tilted_fits(fit, rows, tilt, refit, corners=False):
     size = np.abs(tilt) * fit.norms(rows)
     order, key = fit.order
     at_least = np.count_nonzero(key == 0) + 8
-    for part in _chunks(size, fit.count):
+    for part in _chunks(size, fit):
         left = part
         count = max(at_least, np.searchsorted(key, _GENEROUS * np.max(size[part])))
         while len(left) and fit.hessian_inverse is not None:
@@ -158,7 +157,7 @@ def drift_lengths(fit, rows, tilt, stages):
     size = np.abs(tilt) * fit.norms(rows)
     edges = np.where(fit.soft & np.isfinite(fit.up), np.maximum(fit.up, fit.down), 0.0)
     at_least = np.count_nonzero(key == 0) + 32
-    for part in _chunks(size, fit.count):
+    for part in _chunks(size, fit):
         left = part
         count = max(at_least, np.searchsorted(key, 2 * _GENEROUS * np.max(size[part])))
         while len(left):
