@@ -2,6 +2,7 @@
 
 import platform
 import warnings
+from functools import cache
 from importlib.metadata import version
 
 import numpy as np
@@ -95,6 +96,7 @@ def _plain(value):
     return "" if pd.isna(value) else cell(float(value) if isinstance(value, np.floating) else value)
 
 
+@cache
 def _versions():
     found = [[name, version(name)] for name in _PACKAGES]
     return [["stabconf", __version__], ["Python", platform.python_version()], *found]

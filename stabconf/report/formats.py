@@ -1,6 +1,7 @@
 """A report's content as HTML and as Markdown; what comes from the user is escaped in both."""
 
 import base64
+from functools import cache
 from importlib.resources import files
 from urllib.parse import quote
 
@@ -11,11 +12,16 @@ __all__ = ["as_html", "as_markdown"]
 
 def as_html(content):
     """One page that needs nothing else: no network, no scripts."""
+    return _template().render(content=content, data_uri=_data_uri)
+
+
+@cache
+def _template():
     from jinja2 import Environment, StrictUndefined
 
     source = files(__package__).joinpath("template.html").read_text(encoding="utf-8")
     page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return page.from_string(source).render(content=content, data_uri=_data_uri)
+    return page.from_string(source)
 
 
 def _data_uri(picture):
