@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from common import TARGET, Report, best_time, parse_arguments
-from exact import housing, solver_time
+from common import TARGET, Report, best_time, parse_arguments, solver_time
+from exact import housing
 from sklearn.base import BaseEstimator, RegressorMixin
 from statsmodels.datasets import engel
 

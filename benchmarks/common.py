@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 import stabconf
+from stabconf.solvers import minimise
 
 HERE = Path(__file__).resolve().parent
 HOUSING = "california_housing.csv.gz"
@@ -159,6 +160,13 @@ def best_time(function, repeats):
         result = function()
         best = min(best, time.process_time() - start)
     return best, result
+
+
+def solver_time(results, repeats):
+    """Seconds of the solver alone on the training problem of a fit."""
+    zones = results._fits
+    problem = zones.problem(results._centre, results._scale)
+    return best_time(lambda: minimise(problem), repeats)[0]
 
 
 def peak_memory(function):

@@ -17,9 +17,10 @@ from common import (
     diabetes,
     parse_arguments,
     peak_memory,
+    solver_time,
 )
 from solver import clarabel_solver
-from splits import Contender, ends, measured
+from splits import Contender, by, measured
 
 import stabconf
 from stabconf.conformal import exact
@@ -38,14 +39,6 @@ def housing(data_dir):
     """The housing table, a formula of all its columns and a label."""
     table, label = california_housing(data_dir)
     return table, f"{TARGET} ~ " + " + ".join(FEATURES), label
-
-
-def solver_time(results, repeats):
-    """Seconds of the solver alone on the training problem of a fit."""
-    zones = results._fits
-    v = (zones.y - results._centre) / results._scale
-    problem = Problem(zones.X, v, zones.loss, zones.ridge, zones.lasso)
-    return best_time(lambda: minimise(problem), repeats)[0]
 
 
 def cost_rows(table, formula, label, counts, repeats, seed):
@@ -175,11 +168,6 @@ def root_table(report, count, repeats):
     )
 
 
-def by(method):
-    """Intervals of the package."""
-    return lambda fitted, new: ends(fitted.conf_int_conformal(new, alpha=ALPHA, method=method))
-
-
 def width_rows(table, held_out, repeats, seed):
     """Lines of the width table for one data set."""
     contenders = [
@@ -188,7 +176,7 @@ def width_rows(table, held_out, repeats, seed):
             lambda training, loss=loss, penalty=penalty: stabconf.fit(
                 table.formula, training, loss=loss, penalty=penalty
             ),
-            {"exact": by("exact"), "split": by("split")},
+            {method: by(method, ALPHA) for method in ("exact", "split")},
         )
         for loss in ("lad", "huber")
         for penalty in PENALTIES

@@ -26,7 +26,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_regression
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.neural_network import MLPRegressor
-from splits import Contender, coverage_cell, ends, measured
+from splits import Contender, by, coverage_cell, ends, measured
 
 import stabconf
 from stabconf.benchmarking import oracle
@@ -64,15 +64,6 @@ def in_successor_units(table):
     return Table(table.name, frame, table.response)
 
 
-def by(method, **options):
-    """Intervals of the package."""
-
-    def make(fitted, new):
-        return ends(fitted.conf_int_conformal(new, alpha=ALPHA, method=method, **options))
-
-    return make
-
-
 def fitter(formula, **options):
     """A fit of the package."""
     return lambda training: stabconf.fit(formula, training, **options)
@@ -85,12 +76,12 @@ def lad_contenders(table):
     """The paper's model, and at smaller penalties."""
     methods = {
         "oracle": lambda fitted, new: ends(oracle(fitted, new, new[table.response], ALPHA)),
-        "split": by("split"),
-        "root": by("root", tol=TOLERANCE, progress=False),
-        "stable, paper": by("stable", bound="paper"),
-        "stable, norm": by("stable", bound="norm"),
-        "stable, ball": by("stable", bound="ball"),
-        "exact": by("exact", progress=False),
+        "split": by("split", ALPHA),
+        "root": by("root", ALPHA, tol=TOLERANCE, progress=False),
+        "stable, paper": by("stable", ALPHA, bound="paper"),
+        "stable, norm": by("stable", ALPHA, bound="norm"),
+        "stable, ball": by("stable", ALPHA, bound="ball"),
+        "exact": by("exact", ALPHA, progress=False),
     }
     published = fitter(f"{table.formula} - 1", loss="lad", penalty=PUBLISHED, standardize=False)
     out = [Contender("as published", published, methods)]
@@ -116,9 +107,13 @@ def estimator_contenders(table, slow):
     out = []
     for label, estimator, tau, name in settings:
         fit = fitter(formula, estimator=estimator, tau=tau, standardize=False)
-        yardsticks = {"oracle": estimator_oracle(table), "split": by("split"), "root": estimator_root}
+        yardsticks = {
+            "oracle": estimator_oracle(table),
+            "split": by("split", ALPHA),
+            "root": estimator_root,
+        }
         first = not any(contender.label == label for contender in out)
-        methods = {**(yardsticks if first else {}), name: by("stable")}
+        methods = {**(yardsticks if first else {}), name: by("stable", ALPHA)}
         wide = len(table.features) > WIDE
         out.append(Contender(label, fit, methods, {"root": slow} if wide else {}))
     return out
@@ -286,11 +281,11 @@ def successor_experiment(report, tables, repeats, new, seed):
         fit = fitter(f"{table.formula} - 1", loss=stabconf.Huber(1.0), penalty=2.0, standardize=False)
         methods = {
             "oracle": lambda fitted, new, y=table.response: ends(oracle(fitted, new, new[y], ALPHA)),
-            "full": by("exact", progress=False),
-            "split": by("split", calibration=0.3),
-            "replace-one": by("replace_one", bound="paper"),
-            "leave-one-out": by("stable", bound="norm"),
-            "leave-one-out, curvature": by("stable", bound="curvature"),
+            "full": by("exact", ALPHA, progress=False),
+            "split": by("split", ALPHA, calibration=0.3),
+            "replace-one": by("replace_one", ALPHA, bound="paper"),
+            "leave-one-out": by("stable", ALPHA, bound="norm"),
+            "leave-one-out, curvature": by("stable", ALPHA, bound="curvature"),
         }
         scaled = in_successor_units(table)
         runs = measured(scaled, [Contender("huber", fit, methods)], repeats, new, seed)

@@ -14,7 +14,7 @@ from sklearn.linear_model import QuantileRegressor, Ridge
 from sklearn.model_selection import LeaveOneOut
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from splits import Contender, coverage_cell, ends, measured, timed
+from splits import Contender, by, coverage_cell, measured, timed
 
 import stabconf
 
@@ -56,9 +56,7 @@ class Peers:
 
     def stabconf(self):
         methods = {
-            f"stabconf {name}": lambda fitted, new, method=name, options=options: ends(
-                fitted.conf_int_conformal(new, alpha=ALPHA, method=method, **options)
-            )
+            f"stabconf {name}": by(name, ALPHA, **options)
             for name, options in (
                 ("exact", {"progress": False}), ("stable", {}), ("split", {}), ("cv+", {"folds": FOLDS})
             )
@@ -77,16 +75,12 @@ class Peers:
                 name: make for name, make in methods.items() if model == "ridge" or "stable" not in name
             }
             yield Contender(model, fit, kept)
-        if hasattr(stabconf, "fit_quantiles"):
-            levels = (ALPHA / 2, 0.5, 1 - ALPHA / 2)
+        levels = (ALPHA / 2, 0.5, 1 - ALPHA / 2)
 
-            def quantiles(training):
-                return stabconf.fit_quantiles(self.table.formula, training, quantiles=levels, penalty=0.01)
+        def quantiles(training):
+            return stabconf.fit_quantiles(self.table.formula, training, quantiles=levels, penalty=0.01)
 
-            make = {
-                "stabconf CQR, full": lambda fitted, new: ends(fitted.conf_int_conformal(new, alpha=ALPHA))
-            }
-            yield Contender("quantiles", quantiles, make)
+        yield Contender("quantiles", quantiles, {"stabconf CQR, full": by("auto", ALPHA)})
 
     def mapie(self):
         from mapie.regression import (

@@ -8,12 +8,11 @@ of a new row: one product of the training design with a vector, and one partial 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from common import Report, best_time, parse_arguments, peak_memory
+from common import Report, best_time, parse_arguments, peak_memory, solver_time
 
 import stabconf
 from stabconf.conformal import exact, stable
 from stabconf.design import build_design
-from stabconf.solvers import Problem, minimise
 
 ALPHA = 0.1
 MODELS = {"lad": 0.1, "huber": 0.01}
@@ -34,13 +33,6 @@ def draw(rows, columns, seed):
     return pd.DataFrame(X, columns=names).assign(y=y), "y ~ " + " + ".join(blocks)
 
 
-def solved(results):
-    """The training problem of a fit, for the solver alone."""
-    zones = results._fits
-    v = (zones.y - results._centre) / results._scale
-    return Problem(zones.X, v, zones.loss, zones.ridge, zones.lasso)
-
-
 def row_floor(X, y, repeats):
     """Seconds of one matrix-vector product and one partial sort."""
     theta = np.ones(X.shape[1])
@@ -56,13 +48,12 @@ def training_costs(rows, columns, loss, repeats, seed):
 
     fit_time, results = best_time(fit, repeats)
     X, y, fits = results._X, results._design.y, results._fits
-    problem = solved(results)
     new = X[:EXACT_ROWS]
     exact(fits, new, [ALPHA], progress=False)  # the zones are fitted once, on first use
     return {
         "fit": fit_time,
         "design": best_time(lambda: build_design(formula, frame, {}), repeats)[0],
-        "solver": best_time(lambda: minimise(problem), repeats)[0],
+        "solver": solver_time(results, repeats),
         "least squares": best_time(lambda: np.linalg.lstsq(X, y, rcond=None), repeats)[0],
         "exact row": best_time(lambda: exact(fits, new, [ALPHA], progress=False), repeats)[0] / EXACT_ROWS,
         "row floor": row_floor(X, y, 5 * repeats),

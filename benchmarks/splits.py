@@ -42,6 +42,15 @@ def ends(frame):
     return frame[["lower", "upper"]].to_numpy()
 
 
+def by(method, alpha, **options):
+    """A way to make intervals: a method of the package at a level."""
+
+    def make(fitted, new):
+        return ends(fitted.conf_int_conformal(new, alpha=alpha, method=method, **options))
+
+    return make
+
+
 def measured(table, contenders, repeats, new, seed):
     """A frame with a line a contender, method and split.
 

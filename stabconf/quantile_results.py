@@ -21,7 +21,6 @@ from .summary import summarise_quantiles
 __all__ = ["QuantileResults", "QuantileSpec"]
 
 _CENTRE = 0.5  # the location is the median for every level, so that the fits share it
-_SUMMARY_ROWS = 200
 
 
 @dataclass(frozen=True)
@@ -276,12 +275,12 @@ class QuantileResults(BaseResults):
         ===========================================
         """
         alpha = check_one_alpha(alpha)
-        rows = self._X[np.linspace(0, self.nobs - 1, min(self.nobs, _SUMMARY_ROWS)).astype(int)]
+        rows, where = self._summary_rows()
         made = None
         if len(self._levels) > 1:
             pair = self._check_pair(None, "two-sided")
             (made,) = self._intervals(rows, [alpha], "auto", "two-sided", {"pair": pair})
-        return summarise_quantiles(self, self._design, list(self._levels.values()), made)
+        return summarise_quantiles(self, self._design, list(self._levels.values()), made, where)
 
     # Helpers -------------------------------------------------------------------------------------
 

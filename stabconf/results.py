@@ -34,7 +34,6 @@ from .summary import summarise
 
 __all__ = ["ModelSpec", "Results"]
 
-_SUMMARY_ROWS = 200
 _PLAIN = {"method", "side", "tol", "n_jobs", "progress"}  # options that leave sets as a summary has them
 
 
@@ -270,10 +269,9 @@ class Results(BaseResults):
         ==================================
         """
         alpha = check_one_alpha(alpha)
-        rows = self._X[np.linspace(0, self.nobs - 1, min(self.nobs, _SUMMARY_ROWS)).astype(int)]
+        rows, where = self._summary_rows()
         made = [self._attempt(rows, alpha, method) for method in ("exact", "stable")]
-        some = "" if len(rows) == self.nobs else f"{len(rows)} of "
-        return self._summarised(*made, f"{some}the training points")
+        return self._summarised(*made, where)
 
     # Helpers -------------------------------------------------------------------------------------
 

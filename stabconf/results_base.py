@@ -18,6 +18,8 @@ from .ranking import as_ranking
 
 __all__ = ["BaseResults", "load"]
 
+_SUMMARY_ROWS = 200
+
 
 class BaseResults(Presentation):
     """Labels on what the array modules compute.
@@ -284,6 +286,13 @@ class BaseResults(Presentation):
     def _prediction_columns(self, exog):
         """What `Prediction.summary_frame` shows beside the intervals (DataFrame)."""
         return self.predict(exog).rename("mean").to_frame()
+
+    def _summary_rows(self):
+        """Training rows where a summary shows intervals, all or evenly spaced ones, and which in words."""
+        if self.nobs <= _SUMMARY_ROWS:
+            return self._X, "the training points"
+        places = np.linspace(0, self.nobs - 1, _SUMMARY_ROWS).astype(int)
+        return self._X[places], f"{_SUMMARY_ROWS} of the training points"
 
     def _summary_of(self, bands, exog, options):
         """The summary in a report of intervals at ``exog`` that were made with these options."""

@@ -130,7 +130,7 @@ def summarise_estimator(results, design, made):
     return summary
 
 
-def summarise_quantiles(results, design, fits, made):
+def summarise_quantiles(results, design, fits, made, where):
     """The `Summary` of quantile fits and of the band's intervals at the training points.
 
     Parameters
@@ -141,6 +141,8 @@ def summarise_quantiles(results, design, fits, made):
         One a level.
     made : Intervals or None
         None where there is one level only.
+    where : str
+        At which points, in words.
     """
     model, summary = results.model, _Summary()
     steps = sum(fit._solution.nit for fit in fits)
@@ -163,7 +165,7 @@ def summarise_quantiles(results, design, fits, made):
     summary.tables.append(SimpleTable(cells, head, names, title=None, txt_fmt=fmt_params))
     notes = []
     if made is not None:
-        summary.tables.append(_band_table(made, (model.quantiles[0], model.quantiles[-1])))
+        summary.tables.append(_band_table(made, (model.quantiles[0], model.quantiles[-1]), where))
         notes.append(
             f"Guarantee: {made.guarantee} (certified), given the design map learned in training; the "
             "intervals are exact full conformal sets of the distance from the band."
@@ -173,7 +175,7 @@ def summarise_quantiles(results, design, fits, made):
     return summary
 
 
-def _band_table(made, pair):
+def _band_table(made, pair, where):
     finite = made.width[np.isfinite(made.width)]
     spread = (np.min(finite), np.max(finite)) if len(finite) else (np.inf, np.inf)
     left = [
@@ -188,8 +190,6 @@ def _band_table(made, pair):
         ("Widest:", _number(spread[1])),
         ("Infinite:", str(int(np.sum(np.isinf(made.width))))),
     ]
-    count = len(made.width)
-    where = "the training points" if count == made.n else f"{count} of the training points"
     return _pairs(f"Conformal intervals at {where}", left, right)
 
 

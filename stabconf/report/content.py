@@ -35,7 +35,7 @@ def collect(results, new, alpha, by, response, options):
     """The `Content` of a report; arguments as in `Presentation.report`."""
     design = results._design
     first = bands_of(results, new, alpha, response, options)
-    groups = first.groups(by, lambda term: design.terms(term, first.frame, "by"))
+    groups = results._groups(first, by)
     with warnings.catch_warnings():  # said above, by the intervals themselves
         warnings.simplefilter("ignore", StabconfWarning)
         summary = results._summary_of(first, new, options)
