@@ -106,7 +106,7 @@ def as_scale(scale, design, exog, complete):
     return FixedScale(trained, new), complete
 
 
-def warn_about(made, loss, penalty, zones, ranking=None, depth=0):
+def warn_about(made, loss, penalty, ranking=None, depth=0):
     """Warn, once and of the gravest thing alone, about a call's intervals.
 
     ``loss`` and ``penalty`` are None for an estimator that stabconf knows nothing of. ``depth`` counts the
@@ -121,15 +121,7 @@ def warn_about(made, loss, penalty, zones, ranking=None, depth=0):
     if short or loss is None:
         return
     where = f"loss {loss.describe()}, penalty {penalty.describe()} and n = {n}"
-    if open_rows and any(zone.keep and np.isinf(zone.upper - zone.lower) for zone in zones):
-        _warn(
-            f"{n} rows are too few for the location (level {loss.level:g}) and scale of the "
-            "response to be free of the new one, so one end is infinite: use more rows, or a level "
-            "nearer to the median",
-            SampleSizeWarning,
-            depth,
-        )
-    elif open_rows:
+    if open_rows:
         _warn(
             f"{open_rows} intervals are infinite, for {_why_open(made[0], loss, where)}",
             StabilityWarning,

@@ -14,12 +14,20 @@ import numpy as np
 import pandas as pd
 import patsy
 
-from .columns import column_scales
 from .errors import DataWarning, FormulaError, InputError, InputTypeError
-from .terms import factor_codes, factor_values, is_column, names_in, response_values, term_values
+from .terms import (
+    column_kinds,
+    factor_codes,
+    factor_values,
+    is_column,
+    names_in,
+    response_values,
+    term_values,
+)
+from .units import column_units
 from .user_frames import as_frame, check_duplicates, check_finite, listed, numbers, numbers_lost, plain
 
-__all__ = ["Design", "build_design", "caller_scope", "standardizer"]
+__all__ = ["Design", "build_design", "caller_scope", "learned_units"]
 
 _MISSING = ("drop", "raise")
 
@@ -62,8 +70,8 @@ class Design:
         Positions of the rows used.
     dropped : Index
         Labels of the rows left out because a value is missing.
-    intercept : int or None
-        Position of the intercept column.
+    kinds : ColumnKinds
+        What the columns are made of.
     """
 
     def __init__(self, formula, frame, scope, data=None):
@@ -80,8 +88,13 @@ class Design:
         self.X = np.ascontiguousarray(right.to_numpy(dtype=float))
         self.index = frame.index[kept]
         self.dropped = frame.index.delete(kept)
-        self.intercept = _intercept_position(self._info)
+        self.kinds = column_kinds(self._info, frame.reset_index(drop=True), kept)
         self.transformed = not is_column(self.response, frame.columns)
+
+    @property
+    def intercept(self):
+        """Position of the intercept column, or None."""
+        return self.kinds.intercept
 
     @property
     def predictors(self):
@@ -118,12 +131,14 @@ class Design:
         check_finite(rows, self.names, frame.index, "exog", allow_nan=True)
         return rows, frame.index
 
-    def together(self, new):
+    def together(self, new, standardize):
         """A copy whose map is learned from training and new rows together.
 
         Returns
         -------
         design : Design
+        columns : ColumnUnits
+            Of training and new rows together.
         rows, index
             As in `new_rows`.
         """
@@ -146,12 +161,14 @@ class Design:
         kept = np.flatnonzero(complete)[made.index.to_numpy()[n:] - n]
         design._info = made.design_info
         design.names = list(design._info.column_names)
-        design.X = np.ascontiguousarray(made.to_numpy(dtype=float)[:n])
-        design.intercept = _intercept_position(design._info)
+        values = made.to_numpy(dtype=float)
+        kinds = column_kinds(design._info, both, made.index.to_numpy())
+        columns, _ = column_units(values, kinds, standardize)
+        design.X, design.kinds = np.ascontiguousarray(values[:n]), kinds.take(slice(n))
         rows = np.full((len(frame), len(design.names)), np.nan)
-        rows[kept] = made.to_numpy(dtype=float)[n:]
+        rows[kept] = values[n:]
         check_finite(rows, design.names, frame.index, "exog", allow_nan=True)
-        return design, rows, frame.index
+        return design, columns, rows, frame.index
 
     def beside(self, what, new, complete):
         """A column, function or formula of the training rows and of the complete new rows (two arrays)."""
@@ -388,13 +405,6 @@ def _check_rows(design, frame, missing):
         raise InputError(f"data has {len(design.y)} complete rows (of {len(frame)}): at least 2 are needed")
 
 
-def _intercept_position(info):
-    for term, place in info.term_slices.items():
-        if not term.factors:
-            return place.start
-    return None
-
-
 def _by_name(value):
     return ("module", value.__name__) if isinstance(value, types.ModuleType) else ("value", value)
 
@@ -404,14 +414,17 @@ def _from_name(value):
     return import_module(content) if kind == "module" else content
 
 
-def standardizer(X, names, intercept, standardize=True):
-    """The `Standardizer` of a training design, with one warning that names constant columns."""
-    made, flat = column_scales(X, intercept, standardize)
-    if flat.any():
-        columns = [name for name, is_flat in zip(names, flat, strict=True) if is_flat]
+def learned_units(design, standardize=True):
+    """The `ColumnUnits` of a training design, with one warning that names constant columns."""
+    made, constant = column_units(design.X, design.kinds, standardize)
+    if constant.any():
+        columns = [name for name, is_constant in zip(design.names, constant, strict=True) if is_constant]
+        tells = (
+            "nothing of their effect can be learned" if len(columns) > 1 else "its effect cannot be learned"
+        )
         warnings.warn(
             f"{listed(columns, 'column')} of the design {'is' if len(columns) == 1 else 'are'} "
-            "constant in training, so the coefficient is 0: drop the term if that is not meant",
+            f"constant in training, so {tells}: drop the term if that is not meant",
             DataWarning,
             stacklevel=5,
         )

@@ -101,7 +101,7 @@ class EstimatorResults(BaseResults):
         )
 
     def _warn_about(self, made, ranking):
-        warn_about(made, None, None, (), ranking)
+        warn_about(made, None, None, ranking)
 
     def _with_map(self, design, columns):
         return EstimatorResults(self.model, design, columns)

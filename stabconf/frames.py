@@ -6,7 +6,7 @@ import pandas as pd
 __all__ = ["PER_LEVEL", "conformity_frame", "interval_frame", "label_sets", "level_frame"]
 
 # Attributes of an interval frame that differ from level to level.
-PER_LEVEL = {"k", "stability_share", "pieces", "empty", "guarantee", "groups"}
+PER_LEVEL = {"tol", "loose", "k", "stability_share", "pieces", "empty", "guarantee", "groups"}
 
 
 def interval_frame(intervals, complete, index, design, more):
@@ -44,13 +44,27 @@ def interval_frame(intervals, complete, index, design, more):
         "certified": intervals.certified,
         "guarantee": intervals.guarantee,
         "stability_share": intervals.stability_share,
-        "tol": None if np.isnan(intervals.tol) else intervals.tol,
+        "tol": _largest(intervals.tol),
+        "loose": _loose(intervals, labels),
         "tilted_fits": intervals.tilted_fits,
         "pieces": {labels[i]: list(found) for i, found in intervals.pieces.items()},
         "empty": labels[np.isnan(intervals.lower)].tolist(),
         **more,
     }
     return frame
+
+
+def _largest(tol):
+    """The largest tolerance of an end; None where it is unknown."""
+    largest = float(np.max(tol, initial=0.0))
+    return None if np.isnan(largest) else largest
+
+
+def _loose(intervals, labels):
+    """Tolerances of the rows whose ends are looser than those of most, by label."""
+    tol = np.broadcast_to(intervals.tol, len(labels))
+    usual = np.median(tol) if len(tol) else 0.0
+    return {labels[i]: float(tol[i]) for i in np.flatnonzero(tol > 2.0 * usual)}
 
 
 def level_frame(frames, alphas):

@@ -7,10 +7,10 @@ import warnings
 import numpy as np
 
 from .checks import is_number
-from .design import build_design, caller_scope, standardizer
+from .design import build_design, caller_scope, learned_units
 from .errors import ConvergenceWarning, DataWarning, InputError, InputTypeError
 from .estimator import EstimatorResults, EstimatorSpec, check_estimator
-from .fitting import fit_design
+from .fitting import fit_rows
 from .losses import as_loss
 from .penalties import as_penalty
 from .results import ModelSpec, Results
@@ -24,7 +24,7 @@ def fit(
     data,
     *,
     loss="lad",
-    penalty=0.1,
+    penalty=0.01,
     l1_ratio=0.0,
     standardize=True,
     missing="drop",
@@ -109,10 +109,10 @@ def _fit(scope, formula, data, *, loss, penalty, l1_ratio, standardize, missing,
 
 
 def prepare(scope, formula, data, standardize, missing, *, solver, tol, max_iter):
-    """The `Design` and the `Standardizer` of its columns, with the options checked."""
+    """The `Design` and the `ColumnUnits` of its columns, with the options checked."""
     _check_options(standardize, solver, tol, max_iter)
     design = build_design(formula, data, scope, missing)
-    columns = standardizer(design.X, design.names, design.intercept, standardize)
+    columns = learned_units(design, standardize)
     if np.ptp(design.y) == 0:
         warnings.warn(
             f"response {design.response!r} is {design.y[0]:g} in every row: the intervals describe a "
@@ -125,16 +125,16 @@ def prepare(scope, formula, data, standardize, missing, *, solver, tol, max_iter
 
 def fitted(model, design, columns):
     """The `Results` of a model, with a warning where its fit did not converge."""
-    centre, scale, solution = fit_design(design, columns, model)
-    if not solution.success:
+    fit = fit_rows(design.X, design.y, design.kinds, columns, model)
+    if not fit.solution.success:
         warnings.warn(
-            f"the fit of {model.loss.describe()} did not converge in {solution.nit} steps "
-            f"({solution.message}): raise max_iter (now {model.max_iter}), tol (now {model.tol:g}) or "
+            f"the fit of {model.loss.describe()} did not converge in {fit.solution.nit} steps "
+            f"({fit.solution.message}): raise max_iter (now {model.max_iter}), tol (now {model.tol:g}) or "
             "penalty; intervals stay valid but are wider",
             ConvergenceWarning,
             stacklevel=4,
         )
-    return Results(model, design, columns, centre, scale, solution)
+    return Results(model, design, columns, fit)
 
 
 def _check_options(standardize, solver, tol, max_iter):

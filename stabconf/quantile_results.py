@@ -9,7 +9,7 @@ import pandas as pd
 from .advice import check_candidates, check_one_alpha, warn_about
 from .conformal import BAND_METHODS, BandFits, band_conformity, make_intervals
 from .errors import AssumptionError, DataWarning, InputError, InputTypeError
-from .fitting import fit_design
+from .fitting import fit_rows
 from .frames import conformity_frame
 from .losses import Quantile
 from .penalties import Penalty
@@ -19,8 +19,6 @@ from .scores import Peers
 from .summary import summarise_quantiles
 
 __all__ = ["QuantileResults", "QuantileSpec"]
-
-_CENTRE = 0.5  # the location is the median for every level, so that the fits share it
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class QuantileSpec:
     def models(self):
         """The `ModelSpec` of each level."""
         shared = {name: value for name, value in vars(self).items() if name != "quantiles"}
-        return [ModelSpec(loss=Quantile(q), level=_CENTRE, **shared) for q in self.quantiles]
+        return [ModelSpec(loss=Quantile(q), **shared) for q in self.quantiles]
 
 
 class QuantileResults(BaseResults):
@@ -342,11 +340,13 @@ class QuantileResults(BaseResults):
 
     def _warn_about(self, made, ranking):
         central = self._central
-        warn_about(made, central.model.loss, self.model.penalty, central._fits.zones, ranking)
+        warn_about(made, central.model.loss, self.model.penalty, ranking)
 
     def _with_map(self, design, columns):
         fits = []
         for model in self.model.models:
             model = replace(model, exog_names=list(design.names))
-            fits.append(Results(model, design, columns, *fit_design(design, columns, model)))
+            fits.append(
+                Results(model, design, columns, fit_rows(design.X, design.y, design.kinds, columns, model))
+            )
         return QuantileResults(self.model, design, columns, fits)

@@ -22,7 +22,7 @@ def fit_quantiles(
     data,
     *,
     quantiles=(0.05, 0.5, 0.95),
-    penalty=0.1,
+    penalty=0.001,
     l1_ratio=0.0,
     standardize=True,
     missing="drop",
@@ -35,7 +35,7 @@ def fit_quantiles(
     Parameters
     ----------
     formula, data, penalty, l1_ratio, standardize, missing, solver, tol, max_iter
-        As in `stabconf.fit`. The intercept is shrunk towards the median of the response.
+        As in `stabconf.fit`; each fit is that of ``fit(loss=stabconf.Quantile(level))``.
     quantiles : float or sequence of float
         Levels between 0 and 1.
 

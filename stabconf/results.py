@@ -10,27 +10,24 @@ import numpy as np
 import pandas as pd
 
 from .advice import check_candidates, check_one_alpha, warn_about
-from .columns import Standardizer
 from .conformal import (
-    FixedScale,
-    ZoneFits,
+    Fits,
     check_bound,
     conformity,
-    learned_scales,
     make_intervals,
     row_tau,
     simple_intervals,
 )
 from .design import Design
 from .errors import AssumptionError
-from .fitting import fit_design
+from .fitting import Fitted, Parts, fit_rows, residual_scale
 from .frames import conformity_frame, label_sets
 from .losses import Loss
 from .penalties import Penalty, as_penalty
 from .results_base import BaseResults
-from .solvers import Solution
 from .stability import default_bound
 from .summary import summarise
+from .units import ColumnUnits
 
 __all__ = ["ModelSpec", "Results"]
 
@@ -52,8 +49,6 @@ class ModelSpec:
     max_iter : int
     endog_names : str
     exog_names : list of str
-    level : float or None
-        Level of the response's location; None for that of the loss.
     """
 
     formula: str
@@ -66,12 +61,11 @@ class ModelSpec:
     max_iter: int
     endog_names: str
     exog_names: list
-    level: float | None = None
 
     @property
-    def location_level(self):
-        """Level of the response's location."""
-        return self.loss.level if self.level is None else self.level
+    def solving(self):
+        """Options of the solver."""
+        return {"solver": self.solver, "tol": self.tol, "max_iter": self.max_iter}
 
 
 class Results(BaseResults):
@@ -87,37 +81,46 @@ class Results(BaseResults):
         Certified distance of the coefficients to the minimiser, in the norm of the penalty.
     """
 
-    def __init__(self, model, design, columns, centre, scale, solution):
+    def __init__(self, model, design, columns, fitted):
         super().__init__(model, design, columns)
         self._design: Design
-        self._columns: Standardizer
-        self._centre, self._scale = centre, scale
-        self._solution: Solution = solution
+        self._columns: ColumnUnits
+        self._fitted: Fitted = fitted
 
-    _caches = ("_X", "_fits")
+    _caches = ("_X", "_fits", "scale")
 
     # Fit -----------------------------------------------------------------------------------------
 
     @property
     def converged(self):
-        return self._solution.success
+        return self._fitted.solution.success
 
     @property
     def radius(self):
-        return self._solution.radius
+        return self._fitted.solution.radius
 
     @property
     def params(self):
         """Coefficients in the units of the design columns (Series)."""
+        fitted = self._fitted
         beta = self._columns.coefficients(
-            self._solution.x, self._centre, self._scale, self._design.intercept
+            fitted.solution.x, fitted.centre, fitted.scale, self._design.intercept, fitted.constant
         )
         return pd.Series(beta, index=self._design.names, name="params")
 
     @property
     def params_standardized(self):
         """Coefficients of the standardised columns and response (Series)."""
-        return pd.Series(self._solution.x, index=self._design.names, name="params_standardized")
+        return pd.Series(self._fitted.solution.x, index=self._design.names, name="params_standardized")
+
+    @cached_property
+    def scale(self):
+        """Residual scale: 1.4826 times the median absolute residual of a LAD fit with the same columns and
+        penalty. Parameters of losses, Huber's threshold say, are in units of it."""
+        spans = self._design.intercept is not None or self._fitted.constant is not None
+        return residual_scale(
+            self._X, self._design.y, self._weights, spans, self.model.standardize, self.model.solving
+        )
 
     # Intervals -----------------------------------------------------------------------------------
 
@@ -275,36 +278,26 @@ class Results(BaseResults):
 
     # Helpers -------------------------------------------------------------------------------------
 
+    @property
+    def _weights(self):
+        """Ridge and lasso weights, two (p,) arrays."""
+        slopes = np.arange(len(self._design.names)) != self._design.intercept
+        return self.model.penalty.weights(self.nobs, slopes)
+
     @cached_property
     def _fits(self):
-        model = self.model
-        slopes = np.arange(len(self._design.names)) != self._design.intercept
-        ridge, lasso = model.penalty.weights(self.nobs, slopes)
-        return ZoneFits(
-            self._X,
-            self._design.y,
-            model.loss,
-            ridge,
-            lasso,
-            self._design.intercept,
-            model.standardize,
-            self._solution.x,
-            model.solver,
-            model.tol,
-            model.max_iter,
-            level=model.location_level,
-        )
+        model, design, fitted = self.model, self._design, self._fitted
+        parts = Parts(design.X, design.y, design.kinds, self._columns, model)
+        given = (self._X, design.y, fitted.loss, *self._weights)
+        if not model.standardize:
+            return Fits.in_own_unit(*given, fitted.solution.x, model.solving, parts)
+        return Fits(*given, fitted.centre, fitted.scale, fitted.solution.x, model.solving, parts)
 
     def _described(self):
         return f"{self.model.loss.describe()}, {self.model.penalty.describe()}"
 
     def _predictions(self, rows):
-        return self._centre + self._scale * (rows @ self._solution.x)
-
-    def _scales(self, scale):
-        return (
-            super()._scales(scale) if isinstance(scale, FixedScale) else learned_scales(self._fits, scale)
-        )
+        return self._fitted.predict(rows)
 
     def _intervals(self, rows, alphas, method, side, options, parts=None):
         return make_intervals(self._fits, rows, alphas, method, side, options, parts)
@@ -323,7 +316,7 @@ class Results(BaseResults):
         return self._summarised(exact, stable, where)
 
     def _summarised(self, exact, stable, where):
-        return summarise(self, self._design, self._solution, exact, stable, where)
+        return summarise(self, self._design, self._fitted.solution, exact, stable, where)
 
     def _p_values(self, row, candidates, side, bound, peers):
         return conformity(self._fits, row, candidates, side, bound, peers)
@@ -332,16 +325,15 @@ class Results(BaseResults):
         return row_tau(self._fits, row, bound, z)
 
     def _warn_about(self, made, ranking):
-        warn_about(made, self.model.loss, self.model.penalty, self._fits.zones, ranking)
+        warn_about(made, self.model.loss, self.model.penalty, ranking)
 
     def _with_map(self, design, columns):
-        return Results(self.model, design, columns, *fit_design(design, columns, self.model))
+        return _refitted(self.model, design, columns)
 
     def _with_penalty(self, strength):
         """Itself refitted with another strength of the penalty."""
         penalty = as_penalty(strength, self.model.penalty.l1_ratio)
-        model = replace(self.model, penalty=penalty)
-        return Results(model, self._design, self._columns, *fit_design(self._design, self._columns, model))
+        return _refitted(replace(self.model, penalty=penalty), self._design, self._columns)
 
     def _attempt(self, rows, alpha, method):
         """Two-sided `Intervals`, or the reason why the method refuses."""
@@ -349,3 +341,7 @@ class Results(BaseResults):
             return self._intervals(rows, [alpha], method, "two-sided", {})[0]
         except AssumptionError as refusal:
             return str(refusal)
+
+
+def _refitted(model, design, columns):
+    return Results(model, design, columns, fit_rows(design.X, design.y, design.kinds, columns, model))

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 
 from .advice import as_responses, as_scale, check_alpha
-from .columns import column_scales
 from .conformal import FixedScale
 from .errors import InputError, InputTypeError
 from .files import write_whole
@@ -331,9 +330,7 @@ class BaseResults(Presentation):
         """Itself with a map learned from training and new rows together, the new rows, their index."""
         if exog is None:
             raise InputError("transductive=True learns from the new rows: give them as exog")
-        design, rows, index = self._design.together(exog)
-        both = np.vstack([design.X, rows[~np.isnan(rows).any(axis=1)]])
-        columns, _ = column_scales(both, design.intercept, self.model.standardize)
+        design, columns, rows, index = self._design.together(exog, self.model.standardize)
         return self._with_map(design, columns), columns.apply(rows), index
 
 

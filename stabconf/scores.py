@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .response import ceil_rank
+from .units import ceil_rank
 
 __all__ = ["Peers", "Rank", "conformal_rank", "p_values", "kth_smallest", "kth_of_lines", "window_lines"]
 
@@ -109,6 +109,10 @@ class Rank:
     def take(self, rows):
         """The same for some of the new rows."""
         return replace(self, mass=self.mass[rows]) if np.ndim(self.mass) else self
+
+    def alone(self):
+        """The same among the rows that count, whose values come without the others'."""
+        return replace(self, which=None)
 
     def within(self):
         """The same with no more mass than all rows have, so that the order statistic is finite."""

@@ -79,7 +79,7 @@ def select_penalty(
     penalties=None,
     pilot=0.2,
     criterion="width",
-    alpha=0.1,
+    alpha=0.05,
     folds=5,
     loss="lad",
     l1_ratio=0.0,
@@ -186,8 +186,10 @@ def _judge(scope, formula, training, held, penalties, model, criterion, alpha):
         for penalty in penalties:
             fitted = first._with_penalty(penalty)
             if criterion == "loss":
-                r = (fitted._design.responses(held) - fitted.predict(held).to_numpy()) / fitted._scale
-                out.append((float(np.mean(fitted.model.loss.value(r))), np.nan))
+                r = (
+                    fitted._design.responses(held) - fitted.predict(held).to_numpy()
+                ) / fitted._fitted.scale
+                out.append((float(np.mean(fitted._fitted.loss.value(r))), np.nan))
             else:
                 bands = bands_of(fitted, held, alpha, None, {"method": "exact"})
                 out.append((mean_finite(bands.widths), float(np.mean(bands.hits))))

@@ -145,7 +145,7 @@ def summarise_quantiles(results, design, fits, made, where):
         At which points, in words.
     """
     model, summary = results.model, _Summary()
-    steps = sum(fit._solution.nit for fit in fits)
+    steps = sum(fit._fitted.solution.nit for fit in fits)
     left = [
         ("Dep. Variable:", shortened(design.response, 20)),
         ("Loss:", "quantile"),

@@ -1,15 +1,25 @@
 """Pieces of formulas at new rows: the left side where its columns are known, and single terms."""
 
 import ast
+import itertools
 
 import numpy as np
 import pandas as pd
 import patsy
 
 from .errors import FormulaError, InputError
+from .units import ColumnKinds
 from .user_frames import check_duplicates, plain
 
-__all__ = ["factor_codes", "factor_values", "is_column", "names_in", "response_values", "term_values"]
+__all__ = [
+    "column_kinds",
+    "factor_codes",
+    "factor_values",
+    "is_column",
+    "names_in",
+    "response_values",
+    "term_values",
+]
 
 _NAMES = ("C", "Q")  # of patsy's functions those that say what a column is
 
@@ -27,6 +37,47 @@ def names_in(code):
 def is_column(response, columns):
     """Whether a response is a column as it is, quoted (``Q("a b")``) or not."""
     return response in columns or any(response in (f"Q({name!r})", f'Q("{name}")') for name in columns)
+
+
+def column_kinds(info, values, kept):
+    """The `ColumnKinds` of a design.
+
+    Parameters
+    ----------
+    info : patsy.DesignInfo
+    values : DataFrame
+        What the design was made of.
+    kept : (n,) array of int
+        Its rows that are in the design.
+    """
+    categorical, parts, intercept, at = [], {}, None, 0
+    for term, subterms in info.term_codings.items():
+        if not term.factors:
+            intercept = at
+        for subterm in subterms:
+            numbers = [factor for factor in subterm.factors if factor not in subterm.contrast_matrices]
+            mixed = bool(numbers) and bool(subterm.contrast_matrices)
+            if mixed:
+                for j, part in enumerate(_numeric_parts(info, subterm, values)):
+                    parts[at + j] = part[kept]
+            categorical += [bool(term.factors) and not numbers] * subterm.num_columns
+            at += subterm.num_columns
+    return ColumnKinds(intercept, np.array(categorical, dtype=bool), parts)
+
+
+def _numeric_parts(info, subterm, values):
+    """The product of the numeric factors of each column of a subterm, in the order of its columns."""
+    counts, made = [], {}
+    for factor in subterm.factors:
+        if factor in subterm.contrast_matrices:
+            counts.append(subterm.contrast_matrices[factor].matrix.shape[1])
+            continue
+        made[len(counts)] = np.asarray(factor.eval(info.factor_infos[factor].state, values), dtype=float)
+        made[len(counts)] = made[len(counts)].reshape(len(values), -1)
+        counts.append(made[len(counts)].shape[1])
+    for places in itertools.product(*(range(count) for count in reversed(counts))):  # the first is fastest
+        columns = [made[j][:, place] for j, place in enumerate(reversed(places)) if j in made]
+        yield np.prod(columns, axis=0)
 
 
 def factor_codes(term, argument):

@@ -12,19 +12,19 @@ from .conformity import conformity, refitted
 from .cross import cross, cv_plus, jackknife_plus
 from .estimator import TAUS, EstimatorFits, user_stable
 from .exact import exact
+from .fits import Fits
 from .interpolation import interpolation
-from .intervals import Intervals, join, simple_intervals
+from .intervals import Intervals, join, opened, simple_intervals
 from .movement import row_tau
 from .options import generator
 from .parallel import progress_bar
 from .pinned import batch, replace_one
 from .refits import grid, root
-from .scaled import exact_scaled, learned_scales, stable_scaled
+from .score import SIDES
 from .scored import scored_stable
 from .scoring import FixedScale, LearnedScale, as_scoring
 from .split import split
 from .stable import stable
-from .zone_fits import ZoneFits
 
 __all__ = [
     "band_conformity",
@@ -37,6 +37,7 @@ __all__ = [
     "cv_plus",
     "ESTIMATOR_METHODS",
     "EstimatorFits",
+    "Fits",
     "FixedScale",
     "exact",
     "exact_band",
@@ -46,7 +47,6 @@ __all__ = [
     "Intervals",
     "LearnedScale",
     "jackknife_plus",
-    "learned_scales",
     "make_intervals",
     "Method",
     "METHODS",
@@ -60,64 +60,37 @@ __all__ = [
     "stable",
     "stable_band",
     "TAUS",
-    "ZoneFits",
 ]
 
-_SIDES = ("two-sided", "upper", "lower")
 _SCORE = ("score", "scale")
 
 
 def _stable(fits, rows, alphas, *, side, bound=None, inner=False, score=None, scale=None, peers=None):
-    if isinstance(scale, LearnedScale) or (scale is not None and _is_squared(fits.loss)):
-        _require_plain_score(score, inner)
-        return stable_scaled(fits, rows, alphas, scale, side=side, peers=peers, bound=bound)
     scoring = as_scoring(score, scale, side, fits.loss, "stable", learned=False)
-    if not scoring.plain:
+    if not scoring.same_sets:
         if inner:
-            raise AssumptionError("inner=True goes with the absolute score and no scale: drop one of them")
+            raise AssumptionError("inner=True goes with score='absolute': drop one of them")
         return scored_stable(fits, rows, alphas, scoring, bound, peers)
     bound = check_bound(fits, bound or default_bound(fits.loss), side)
-    rest = {"side": side, "bound": bound, "inner": inner, "peers": peers}
+    rest = {"side": side, "bound": bound, "inner": inner, "scale": scale, "peers": peers}
     return [stable(fits, rows, alpha, **rest) for alpha in alphas]
 
 
 def _exact(fits, rows, alphas, *, side, score=None, scale=None, **options):
-    if not as_scoring(score, None, side, fits.loss, "exact", learned=False).plain:
+    if not as_scoring(score, scale, side, fits.loss, "exact", learned=False).same_sets:
         raise AssumptionError(
             "method='exact' ranks residuals by their size: with this score use method='stable', 'root', "
             "'split' or 'cv+'"
         )
-    if scale is None:
-        return exact(fits, rows, alphas, side=side, **options)
-    if not fits.loss.piecewise_linear:
-        raise AssumptionError(
-            f"method='exact' with a scale is for LAD and quantile loss, not {fits.loss.describe()}: use "
-            "method='stable', which encloses the exact set"
-        )
-    options.pop("tol", None)  # these sets are exact but for rounding errors
-    return exact_scaled(fits, rows, alphas, scale, side=side, **options)
-
-
-def _is_squared(loss):
-    return bool(loss.softness) and np.isinf(loss.lipschitz)
-
-
-def _require_plain_score(score, inner):
-    """These scales divide absolute or signed residuals."""
-    if score not in (None, "absolute") or inner:
-        raise AssumptionError(
-            "a learned scale, or a scale with squared loss, goes with score='absolute' and without "
-            "inner=True: drop score and inner"
-        )
+    return exact(fits, rows, alphas, side=side, scale=scale, **options)
 
 
 def _auto(fits, side, options, methods):
     """The tightest certified method that has all options."""
-    score, scale = options.get("score"), options.get("scale")
     only = set(methods["stable"].options) - set(methods["exact"].options)
-    plain = as_scoring(score, None, side, fits.loss, "auto", learned=False).plain
-    exact_too = plain and (scale is None or fits.loss.piecewise_linear)
-    return "exact" if exact_too and not set(options) & only else "stable"
+    same = as_scoring(options.get("score"), None, side, fits.loss, "auto", learned=False).same_sets
+    bends = fits.loss.softness is None and not fits.loss.bends_once
+    return "exact" if same and not bends and not set(options) & only else "stable"
 
 
 @dataclass(frozen=True)
@@ -135,7 +108,7 @@ class Method:
 
 
 METHODS = {
-    "exact": Method(_exact, ("tol", "n_jobs", "progress", *_SCORE)),
+    "exact": Method(_exact, ("tol", "budget", "n_jobs", "progress", *_SCORE)),
     "stable": Method(_stable, ("bound", "inner", *_SCORE)),
     "replace_one": Method(replace_one, ("z_hat", "bound", "inner")),
     "batch": Method(batch, ("z_hat", "bound", "inner")),
@@ -155,13 +128,13 @@ def check_bound(fits, bound, side):
     if bound is None and not (fits.loss.has_curvature or np.all(fits.ridge > 0)):
         return None
     bound = bound or default_bound(fits.loss)
-    new_rows(fits.fit(fits.reference), fits.X[:1], bound)  # refuses where its assumptions fail
+    new_rows(fits.base, fits.problem.X[:1], bound)  # refuses where its assumptions fail
     return bound
 
 
 def _check_side(side):
-    if side not in _SIDES:
-        raise InputError(f"side={side!r} is unknown: give one of {', '.join(_SIDES)}")
+    if side not in SIDES:
+        raise InputError(f"side={side!r} is unknown: give one of {', '.join(SIDES)}")
 
 
 ESTIMATOR_METHODS = {
@@ -197,15 +170,19 @@ def make_intervals(fits, rows, alphas, method, side, options, parts=None, method
             raise InputTypeError(
                 f"option {option!r} is unknown to method {name!r}: its options are {known}"
             )
-    if parts is None:
-        return chosen.run(fits, rows, alphas, side=side, **options)
     if chosen.together:
-        return chosen.run(fits, rows, alphas, side=side, parts=parts, **options)
-    made = [
-        chosen.run(fits, rows[which], alphas, side=side, peers=peers, **_taken(options, which))
-        for which, peers in parts
-    ]
-    return [join(each, [which for which, _ in parts]) for each in zip(*made, strict=True)]
+        more = {} if parts is None else {"parts": parts}
+        return chosen.run(fits, rows, alphas, side=side, **more, **options)
+    rows, free = fits.coordinates(rows)
+    if parts is None:
+        made = chosen.run(fits, rows, alphas, side=side, **options)
+    else:
+        each = [
+            chosen.run(fits, rows[which], alphas, side=side, peers=peers, **_taken(options, which))
+            for which, peers in parts
+        ]
+        made = [join(one, [which for which, _ in parts]) for one in zip(*each, strict=True)]
+    return [opened(intervals, free) for intervals in made] if free.any() else made
 
 
 def _taken(options, which):

@@ -1,20 +1,19 @@
 """The conformity function: p-values at candidate responses, and stability bounds on them.
 
-p(z) is that of the augmented fit at z. Where slopes are clipped all candidates of a zone are read off
-one path; else the augmented sample is refitted, warm. The bounds need the base fit alone (theory,
-sections 4 and 6).
+p(z) is that of the augmented fit at z. Where slopes are clipped all candidates are read off one path;
+else the augmented sample is refitted, warm. The bounds need the base fit alone (theory, sections 4 and 6).
 """
 
 import numpy as np
 
+from ..path import TIES
 from ..scores import Peers
-from ..solvers import minimise
 from ..stability import new_rows, reach
-from .exact import make_pieces
+from .exact import make_sets
+from .score import Score
 
-__all__ = ["conformity", "exact_p", "refitted"]
+__all__ = ["conformity", "exact_p", "known_or_refitted", "refitted"]
 
-_TIE = 1e-10  # scores nearer than this, relative to the scale, are tied
 _ENTRIES = 2_000_000
 
 
@@ -23,7 +22,7 @@ def conformity(fits, row, z, side, bound, peers=None):
 
     Parameters
     ----------
-    fits : ZoneFits
+    fits : Fits
     row : (p,) array
     z : (g,) array
         Finite candidates.
@@ -38,74 +37,76 @@ def conformity(fits, row, z, side, bound, peers=None):
     (3, g) array
         p, lower bound, upper bound.
     """
-    solver, peers = make_pieces(fits, side, tol=None), Peers(fits.n) if peers is None else peers
+    peers, score = Peers(fits.n) if peers is None else peers, Score.of(side)
+    (row,), (free,) = fits.coordinates(row[None])
     out = np.empty((3, len(z)))
-    for j, part, p in _by_zone(fits, row, z, solver, peers):
-        out[0, part] = p
-        out[1:, part] = _bounds(fits, j, row, z[part], solver, bound, peers)
+    if free:  # the fit goes through every response, and nothing else changes
+        out[:] = peers.p(np.ones((len(z), fits.n), dtype=bool))
+        return out
+    out[0] = exact_p(fits, row, z, score, peers)
+    for part in _parts(fits, z):
+        out[1:, part] = _bounds(fits.base, row, fits.responses(z[part]), score, bound, peers)
     return out
 
 
-def exact_p(fits, row, z, side, peers):
-    """Exact p-values of a new row at candidates (g,)."""
-    out = np.empty(len(z))
-    for _, part, p in _by_zone(fits, row, z, make_pieces(fits, side, tol=None), peers):
-        out[part] = p
-    return out
-
-
-def _by_zone(fits, row, z, solver, peers):
-    """Zones, the candidates in them (a few at a time) and their p-values."""
-    zone = np.array([fits.at(candidate) for candidate in z], dtype=int)
+def _parts(fits, z):
+    """Candidates, a few at a time."""
     size = max(1, _ENTRIES // fits.n)
-    for j in np.unique(zone):
-        which = np.flatnonzero(zone == j)
-        for first in range(0, len(which), size):
-            part = which[first : first + size]
-            residuals = solver.residuals(j, row, z[part])
-            if residuals is None:
-                residuals, _ = refitted(fits, row, z[part])
-            scores = solver.score(residuals)
-            above = scores[:, :-1] >= scores[:, -1:] - _TIE * fits.scale
-            yield j, part, peers.p(above)
+    return [slice(first, first + size) for first in range(0, len(z), size)]
 
 
-def refitted(fits, row, z):
-    """Residuals of augmented fits (g, N), in units of the response, and the scales of the fits (g,)."""
-    X, out, start = np.vstack([fits.X, row]), np.empty((len(z), fits.n + 1)), None
-    scales = np.empty(len(z))
-    for i in np.argsort(z):
-        problem, _, scales[i] = fits.standardised(X, np.append(fits.y, z[i]))
-        solution = minimise(problem, start)
-        out[i], start = scales[i] * solution.r, solution.x
-    return out, scales
+def exact_p(fits, row, z, score, peers, own=1.0):
+    """Exact p-values of a new row at candidates (g,)."""
+    solver, out = make_sets(fits, score), np.empty(len(z))
+    for part in _parts(fits, z):
+        w = fits.responses(z[part])
+        r, e = known_or_refitted(fits, solver.residuals(row, w), row, w)
+        out[part] = peers.p(score.values(r) >= score.own_values(e, own)[:, None] - TIES)
+    return out
 
 
-def _bounds(fits, j, row, z, solver, bound, peers):
-    """Lower and upper bounds on the p-values (2, g) from the base fit of the zone."""
-    zone = fits.zones[j]
-    if bound is None or zone.keep:
-        return np.array([peers.p(np.full((len(z), fits.n), which)) for which in (False, True)])
-    base = fits.fit(j)
-    moves = reach(base, new_rows(base, np.repeat(row[None], len(z), axis=0), bound), bound)
-    distance = (z - base.predict(row[None])) / zone.scale
-    before = moves.before(np.zeros(len(z)))
+def known_or_refitted(fits, found, row, w):
+    """Residuals at responses from what a path knows, ``(r, e, known)`` or None, and from refits where it does
+    not."""
+    if found is None:
+        return refitted(fits, row, w)
+    r, e, known = found
+    if not known.all():
+        r[~known], e[~known] = refitted(fits, row, w[~known])
+    return r, e
+
+
+def refitted(fits, row, w):
+    """Residuals of augmented fits at responses, of the training rows (g, n) and of the new one (g,), in units of
+    the fit."""
+    r, e, start = np.empty((len(w), fits.n)), np.empty(len(w)), fits.base.solution.x
+    for i in np.argsort(w):
+        solution = fits.augmented(row, w[i], start)
+        r[i], e[i], start = solution.r[:-1], solution.r[-1], solution.x
+    return r, e
+
+
+def _bounds(base, row, w, score, bound, peers):
+    """Lower and upper bounds on the p-values (2, g) from the base fit."""
+    n = len(base.problem.v)
+    least, most = (peers.p(np.full((len(w), n), which)) for which in (False, True))
+    if bound is None:
+        return np.array([least, most])
+    moves = reach(base, new_rows(base, np.repeat(row[None], len(w), axis=0), bound), bound)
+    distance = w - row @ base.solution.x
+    before = moves.before(np.zeros(len(w)))
     size = np.abs(distance) + before
     slope = np.where(distance > 0, base.slope(size, 1), base.slope(size, -1))
     slope = np.minimum(slope, np.where(distance > 0, base.steepest(1), base.steepest(-1)))
-    tau, own = moves.tau(slope), moves.shift(slope)
-    # The new residual lies between 0 and its distance to the base prediction: the fit moves towards z.
-    near = np.sign(distance) * np.maximum(np.abs(distance) - own, 0.0)
-    ends = np.sort([near - before, distance + before, near + before, distance - before], axis=0)[[0, -1]]
-    new = _range(solver, ends[0], ends[1])
-    old = _range(solver, base.solution.r - tau, base.solution.r + tau)
-    return np.array([peers.p(one >= two[:, None]) for one, two in ((old[0], new[1]), (old[1], new[0]))])
-
-
-def _range(solver, low, high):
-    """Smallest and largest score of residuals between ``low`` and ``high``."""
-    one, two = solver.score(low), solver.score(high)
-    least = np.minimum(one, two)
-    if not solver.sign:
-        least = np.where(low * high <= 0, 0.0, least)
-    return least, np.maximum(one, two)
+    with np.errstate(invalid="ignore"):
+        tau, own = moves.tau(slope), moves.shift(slope)
+        # The new residual lies between 0 and its distance to the base prediction: the fit moves towards z.
+        near = np.sign(distance) * np.maximum(np.abs(distance) - own, 0.0)
+        ends = np.array([near - before, distance + before, near + before, distance - before])
+        low, high = base.solution.r - tau, base.solution.r + tau
+    known = np.isfinite(ends).all(axis=0) & ~np.isnan(tau).any(axis=1)
+    ends = np.where(known, np.sort(ends, axis=0), 0.0)
+    new = Score(score.sign).range(ends[0], ends[-1])
+    old = score.range(np.where(known[:, None], low, -np.inf), np.where(known[:, None], high, np.inf))
+    lower, upper = (peers.p(one >= two[:, None]) for one, two in ((old[0], new[1]), (old[1], new[0])))
+    return np.array([np.where(known, lower, least), np.where(known, upper, most)])

@@ -29,7 +29,7 @@ def cross(
 
     Parameters
     ----------
-    fits : ZoneFits or EstimatorFits
+    fits : Fits or EstimatorFits
     rows : (m, p) array
     alphas : list of float
     side : {"two-sided", "upper", "lower"}

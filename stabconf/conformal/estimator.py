@@ -36,6 +36,10 @@ class EstimatorFits:
         self.fitted.fit(X, y)
         self.n = len(y)
 
+    def coordinates(self, rows):
+        """Rows as they are, all of which the estimator can tell apart for all that is known."""
+        return rows, np.zeros(len(rows), dtype=bool)
+
     def predict(self, rows):
         """Predictions of the fit to all rows (m,)."""
         return _values(self.fitted.predict(rows), len(rows)) if len(rows) else np.empty(0)

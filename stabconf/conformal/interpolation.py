@@ -10,16 +10,15 @@ import numpy as np
 
 from ..checks import is_count, is_number
 from ..errors import AssumptionError, InputError
-from ..path import ResponsePath, merge
+from ..path import Polyline, merge
 from ..scores import Peers
-from ..solvers import Problem, minimise
 from ..stability import default_bound, new_rows, reach
 from .intervals import ranked_intervals
+from .score import Score
 
 __all__ = ["interpolation"]
 
 _FACTOR = 3.0
-_SIGNS = {"two-sided": 0, "upper": 1, "lower": -1}
 
 
 def interpolation(fits, rows, alphas, *, side="two-sided", queries=8, bound=None, inner=False, peers=None):
@@ -27,7 +26,7 @@ def interpolation(fits, rows, alphas, *, side="two-sided", queries=8, bound=None
 
     Parameters
     ----------
-    fits : ZoneFits
+    fits : Fits
     rows : (m, p) array
     alphas : list of float
     side : {"two-sided", "upper", "lower"}
@@ -53,7 +52,7 @@ def interpolation(fits, rows, alphas, *, side="two-sided", queries=8, bound=None
     ranks, found = [peers.rank(alpha) for alpha in alphas], []
     for i, row in enumerate(rows):
         own = [rank.take(i) for rank in ranks]
-        found.append(_row(fits, row, queries, own, side, bound, inner))
+        found.append(_row(fits, row, queries, own, Score.of(side), bound, inner))
     out = []
     for a, alpha in enumerate(alphas):
         ends = np.array([each[a] for each in found]).reshape(len(rows), 4)
@@ -73,38 +72,32 @@ def _queries(fits, queries):
     return np.unique(np.array(values, dtype=float))
 
 
-def _row(fits, row, queries, ranks, side, bound, inner):
+def _row(fits, row, queries, ranks, score, bound, inner):
     """Ends of the outer and of the inner set of one row, for every rank."""
-    outer, certain = [[] for _ in ranks], [[] for _ in ranks]
-    for j, zone in enumerate(fits.zones):
-        if zone.keep:
-            for pieces in outer:
-                pieces.append((zone.lower, zone.upper))
-            continue
-        path, slack, v = _path(fits, j, row, queries, bound)
-        for a, rank in enumerate(ranks):
-            for pieces, sign in ((outer[a], -1.0), (certain[a], 1.0) if inner else (None, 0.0)):
-                if pieces is not None:
-                    found = path.pieces(fits.X, v, rank, _SIGNS[side], sign * slack)
-                    pieces += zone.cut_scaled(found)
-    return [[*_hull(one), *_longest(two)] for one, two in zip(outer, certain, strict=True)]
+    path, slack = _path(fits, row, queries, bound)
+    problem, out = fits.problem, []
+    for rank in ranks:
+        outer = path.pieces(problem.X, problem.v, rank, score, slack=-slack)
+        certain = path.pieces(problem.X, problem.v, rank, score, slack=slack) if inner else []
+        ends = np.array([*_hull(outer), *_longest(certain)])
+        out.append(fits.centre + fits.scale * ends)
+    return out
 
 
-def _path(fits, j, row, queries, bound):
-    """Interpolated fits in a zone as a `ResponsePath`, the bounds on its scores, and the responses."""
-    zone, base = fits.zones[j], fits.fit(j)
-    problem = base.problem
-    X, theta, start = np.vstack([problem.X, row]), [], base.solution.x
-    w = (queries - zone.centre) / zone.scale
+def _path(fits, row, queries, bound):
+    """Interpolated fits as a `Polyline`, and the bounds on its scores."""
+    base, theta, start = fits.base, [], fits.base.solution.x
+    w = fits.responses(queries)
     for response in w:
-        whole = Problem(X, np.append(problem.v, response), fits.loss, fits.ridge, fits.lasso)
-        start = minimise(whole, start).x
+        start = fits.augmented(row, response, start).x
         theta.append(start)
     moves = reach(base, new_rows(base, row[None], bound), bound)
     apart = np.array([base.steepest(-1) + base.steepest(1)])  # of any two tilts
     tau, own = moves.tau(apart)[0], float(moves.shift(apart)[0])
-    still = np.zeros(len(row))
-    return ResponsePath(row, w, np.array(theta), still, still), _FACTOR * (tau + own), problem.v
+    still, theta = np.zeros(len(row)), np.array(theta)
+    rays = (still, -1.0), (still, 1.0)
+    path = Polyline(row, theta, w - theta @ row, rays, np.zeros(len(w) - 1, dtype=bool))
+    return path, _FACTOR * (tau + own)
 
 
 def _hull(pieces):

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-__all__ = ["Intervals", "assumed", "guarantee", "join", "ranked_intervals", "simple_intervals"]
+__all__ = ["Intervals", "assumed", "guarantee", "join", "opened", "ranked_intervals", "simple_intervals"]
 
 
 def guarantee(alpha, peers=None):
@@ -50,7 +50,7 @@ class Intervals:
         knows; lower and upper above are then the ends of its hull.
     tilted_fits : int
         Tilted fits that were made.
-    tol : float
+    tol : float or (m,) array
         How far an end may be outside the exact one, in units of the response; NaN where unknown.
     """
 
@@ -70,7 +70,7 @@ class Intervals:
     guarantee: str
     pieces: dict = field(default_factory=dict)
     tilted_fits: int = 0
-    tol: float = np.nan
+    tol: float | np.ndarray = np.nan
 
     @property
     def too_few(self):
@@ -108,7 +108,7 @@ class Intervals:
     def certified_gap(self):
         """How much wider than the exact ones the intervals are on average, at most."""
         if self.inner_lower is None:
-            return self.tol * (2 if self.side == "two-sided" else 1)
+            return float(np.max(self.tol, initial=0.0)) * (2 if self.side == "two-sided" else 1)
         gap = self.width - np.nan_to_num(self.inner_upper - self.inner_lower, nan=0.0)
         gap = gap[np.isfinite(gap)]
         return float(np.mean(gap)) if len(gap) else np.nan
@@ -140,7 +140,7 @@ def ranked_intervals(lower, upper, peers, alpha, side, method, *, inner=(None, N
         lower, upper = np.where(is_open, -np.inf, lower), np.where(is_open, np.inf, upper)
         if inner[0] is not None:
             inner = np.where(is_open, -np.inf, inner[0]), np.where(is_open, np.inf, inner[1])
-        for name in {"surcharge", "tau"} & set(more):
+        for name in {"surcharge", "tau", "tol"} & set(more):
             more[name] = np.where(is_open, 0.0, more[name])
         known = more.get("pieces", {})
         more |= {"pieces": {i: found for i, found in known.items() if not is_open[i]}}
@@ -148,6 +148,20 @@ def ranked_intervals(lower, upper, peers, alpha, side, method, *, inner=(None, N
     return simple_intervals(
         lower, upper, peers.place(alpha), peers.size, alpha, side, method, inner=inner, **more
     )
+
+
+def opened(intervals, rows):
+    """`Intervals` of which some rows (bools) have the whole line, or the whole of its side."""
+    ends = {
+        "lower": np.where(rows, -np.inf, intervals.lower),
+        "upper": np.where(rows, np.inf, intervals.upper),
+        "tol": np.where(rows, 0.0, intervals.tol),
+        "pieces": {i: found for i, found in intervals.pieces.items() if not rows[i]},
+    }
+    if intervals.inner_lower is not None:
+        ends["inner_lower"] = np.where(rows, -np.inf, intervals.inner_lower)
+        ends["inner_upper"] = np.where(rows, np.inf, intervals.inner_upper)
+    return replace(intervals, **ends)
 
 
 def join(each, places):
@@ -163,7 +177,7 @@ def join(each, places):
     if len(each) == 1:
         return each[0]
     m, made = sum(map(len, places)), {}
-    for name in ("lower", "upper", "inner_lower", "inner_upper", "surcharge", "tau", "k", "n"):
+    for name in ("lower", "upper", "inner_lower", "inner_upper", "surcharge", "tau", "k", "n", "tol"):
         values = [getattr(one, name) for one in each]
         if values[0] is None:
             continue

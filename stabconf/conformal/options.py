@@ -2,17 +2,23 @@
 
 import numpy as np
 
-from ..checks import is_number
+from ..checks import is_count, is_number
 from ..errors import InputError
 from ..scores import Peers
 
-__all__ = ["check_tol", "everyone", "generator"]
+__all__ = ["check_budget", "check_tol", "everyone", "generator"]
 
 
 def check_tol(tol):
     """Refuse a tolerance that is not a share."""
     if not (is_number(tol) and 0 < tol < 1):
         raise InputError(f"tol={tol!r} is not allowed: give a share of the response's scale such as 1e-6")
+
+
+def check_budget(budget):
+    """Refuse a budget that is not a number of fits."""
+    if not is_count(budget):
+        raise InputError(f"budget={budget!r} is not allowed: give a whole number of fits a row, such as 50")
 
 
 def everyone(fits, rows):

@@ -7,12 +7,13 @@ their intersection does, and the union of their inner sets is contained in it.
 """
 
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
 from ..errors import AssumptionError, InputError
 from ..scores import Peers
-from ..solvers import Problem, certify, minimise
+from ..solvers import certify
 from ..stability import BaseFit, default_bound
 from .intervals import join
 from .stable import stable
@@ -23,35 +24,27 @@ _SPREAD = (-1.0, 0.0, 1.0)  # default responses of a batch: the prediction, and 
 
 
 class PinnedFits:
-    """`ZoneFits` of one new row whose base fits contain it with response ``z_hat``."""
+    """`Fits` of one new row (p,) whose base fit contains it with response ``z_hat``."""
 
     def __init__(self, fits, row, z_hat):
-        self._fits, self._row, self._z_hat, self._made = fits, row, z_hat, {}
-        self.zones, self.loss, self.n, self.reference = fits.zones, fits.loss, fits.n, fits.reference
-        self.y = fits.y
+        self._fits, self._row, self._z_hat = fits, row, z_hat
+        self.loss, self.n, self.y = fits.loss, fits.n, fits.y
 
     def in_range(self, rows):
-        """As for `ZoneFits`; the response that pins the fits must be in the range too."""
+        """As for `Fits`; the response that pins the fit must be in the range too."""
         inside = np.min(self.y) <= self._z_hat <= np.max(self.y)
         return self._fits.in_range(rows) & inside
 
-    def fit(self, j):
-        """The `BaseFit` of zone ``j``."""
-        if j not in self._made:
-            self._made[j] = self._pin(j)
-        return self._made[j]
-
-    def _pin(self, j):
-        fits, row, zone = self._fits, self._row, self._fits.zones[j]
-        plain = fits.problem(zone.centre, zone.scale)
-        v = np.append(plain.v, (self._z_hat - zone.centre) / zone.scale)
-        whole = Problem(np.vstack([fits.X, row]), v, fits.loss, fits.ridge, fits.lasso)
-        found = minimise(whole, fits.fit(j).solution.x)
+    @cached_property
+    def base(self):
+        """The `BaseFit`."""
+        fits, row = self._fits, self._row
+        found = fits.augmented(row, fits.responses(self._z_hat), fits.base.solution.x)
         pull = float(found.multipliers[-1])
-        tilted = replace(plain, tilt=-pull * row)
+        tilted = replace(fits.base.problem, tilt=-pull * row)
         parts = found.x, found.multipliers[:-1], found.l1_multipliers
-        solution = certify(tilted, *parts, tol=fits.tol, nit=found.nit)
-        return BaseFit(zone, tilted, solution, fits.intercept, pull)
+        solution = certify(tilted, *parts, tol=fits.solving["tol"], nit=found.nit)
+        return BaseFit(tilted, solution, fits.centre, fits.scale, pull)
 
 
 def replace_one(fits, rows, alphas, *, side="two-sided", z_hat=None, bound=None, inner=False, peers=None):
@@ -59,7 +52,7 @@ def replace_one(fits, rows, alphas, *, side="two-sided", z_hat=None, bound=None,
 
     Parameters
     ----------
-    fits : ZoneFits
+    fits : Fits
     rows : (m, p) array
     alphas : list of float
     side : {"two-sided", "upper", "lower"}
@@ -76,7 +69,7 @@ def replace_one(fits, rows, alphas, *, side="two-sided", z_hat=None, bound=None,
     list of Intervals
     """
     if z_hat is None:
-        z_hat = fits.fit(fits.reference).predict(rows)
+        z_hat = fits.base.predict(rows)
     if np.shape(z_hat) != (len(rows),):
         raise InputError("z_hat has several values a row: use method='batch', or give one")
     made = _at(fits, rows, z_hat, alphas, side, bound, inner, peers)
@@ -94,7 +87,7 @@ def batch(fits, rows, alphas, *, side="two-sided", z_hat=None, bound=None, inner
         As in `replace_one`.
     """
     if z_hat is None:
-        z_hat = fits.fit(fits.reference).predict(rows)[:, None] + fits.scale * np.array(_SPREAD)
+        z_hat = fits.base.predict(rows)[:, None] + fits.scale * np.array(_SPREAD)
     z_hat = np.asarray(z_hat, dtype=float)
     z_hat = z_hat[:, None] if z_hat.ndim == 1 else z_hat
     made = [_at(fits, rows, z, alphas, side, bound, inner, peers) for z in z_hat.T]

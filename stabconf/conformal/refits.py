@@ -13,13 +13,13 @@ from .conformity import exact_p, refitted
 from .intervals import assumed, ranked_intervals
 from .options import check_tol
 from .parallel import in_chunks
+from .score import DIRECTIONS, Score
 from .scoring import as_scoring
 
 __all__ = ["grid", "root"]
 
 _DOUBLINGS = 60
 _TIE = 1e-10
-_DIRECTIONS = {"two-sided": (-1, 1), "upper": (1,), "lower": (-1,)}
 
 
 def root(
@@ -29,7 +29,7 @@ def root(
 
     Parameters
     ----------
-    fits : ZoneFits
+    fits : Fits
     rows : (m, p) array
     alphas : list of float
     side : {"two-sided", "upper", "lower"}
@@ -108,9 +108,10 @@ class _Refitted:
 
     def p(self, row, sigma, z, peers):
         """p-values at candidates (g,)."""
-        out, sigma = np.empty(len(z)), np.append(self.sigma, sigma)
-        for i, (r, scale) in enumerate(zip(*refitted(self.fits, row, z), strict=True)):
-            scores = self.scoring.in_units(scale).values(r, sigma)
+        fits, out, sigma = self.fits, np.empty(len(z)), np.append(self.sigma, sigma)
+        scoring = self.scoring.in_units(fits.scale)
+        for i, (r, e) in enumerate(zip(*refitted(fits, row, fits.responses(z)), strict=True)):
+            scores = scoring.values(fits.scale * np.append(r, e), sigma)
             tie = _TIE * np.max(np.abs(scores))
             out[i] = peers.p(scores[:-1] >= scores[-1] - tie)
         return out
@@ -127,7 +128,7 @@ class _Root(_Refitted):
     def _start(self, row, sigma, *level):
         """A response in the set: the prediction, or for one-sided sets one behind it; None if not found."""
         scoring, fits = self.scoring, self.fits
-        middle = float(fits.fit(fits.reference).predict(row[None])[0]) + scoring.score.centre * sigma
+        middle = float(fits.base.predict(row[None])[0]) + scoring.score.centre * sigma
         steps = [0.0]
         if scoring.side != "two-sided":
             way = -1.0 if scoring.side == "upper" else 1.0
@@ -141,7 +142,7 @@ class _Root(_Refitted):
         middle = self._start(row, sigma, *level)
         if middle is None:
             return np.array([np.nan, np.nan])
-        for direction in _DIRECTIONS[self.scoring.side]:
+        for direction in DIRECTIONS[self.scoring.side]:
             inside, step = middle, fits.scale
             for _ in range(_DOUBLINGS):
                 outside = inside + direction * step
@@ -166,7 +167,7 @@ class _Grid(_Refitted):
         if not self.scoring.plain:
             return super().p(row, sigma, z, peers)
         # All candidates of a plain score are read off a path where there is one.
-        return exact_p(self.fits, row, z, self.scoring.side, peers)
+        return exact_p(self.fits, row, z, Score.of(self.scoring.side), peers)
 
     def __call__(self, row, sigma, alpha, peers):
         inside, side = np.flatnonzero(self.p(row, sigma, self.z, peers) > alpha), self.scoring.side

@@ -1,11 +1,9 @@
 """Stable sets with any score (theory, section 6; the paper's Algorithm 2).
 
-In each zone the base fit gives bounds tau on the movement of every prediction; the score's own bounds turn
+The base fit gives bounds tau on the movement of every prediction; the score's own bounds turn
 them into upper bounds on the training scores and a lower one on the new score, whose level set is an
 interval. The bounds hold for every new response, so the loss must be Lipschitz.
 """
-
-from functools import partial
 
 import numpy as np
 
@@ -22,7 +20,7 @@ def scored_stable(fits, rows, alphas, scoring, bound=None, peers=None):
 
     Parameters
     ----------
-    fits : ZoneFits
+    fits : Fits
     rows : (m, p) array
     alphas : list of float
     scoring : Scoring
@@ -44,9 +42,8 @@ def scored_stable(fits, rows, alphas, scoring, bound=None, peers=None):
     ranks = [peers.rank(alpha) for alpha in alphas]
     ends = np.empty((len(rows), len(ranks), 2))
     for i, row in enumerate(rows):
-        given = {"row": row[None], "ranks": [rank.take(i) for rank in ranks], "sigma": new[i]}
-        in_zone = partial(_zone_ends, fits, scoring=scoring, bound=bound, trained=trained, **given)
-        ends[i] = fits.hull(len(ranks), in_zone)
+        given = row[None], [rank.take(i) for rank in ranks], scoring, bound
+        ends[i] = _ends(fits.base, *given, trained, new[i])
     out = []
     for a, alpha in enumerate(alphas):
         lower, upper = ends[:, a].T.copy()
@@ -54,10 +51,9 @@ def scored_stable(fits, rows, alphas, scoring, bound=None, peers=None):
     return out
 
 
-def _zone_ends(fits, j, row, ranks, scoring, bound, trained, sigma):
-    """Ends in one zone, as if it were the whole line."""
-    base, scale = fits.fit(j), fits.zones[j].scale
-    scoring = scoring.in_units(scale)
+def _ends(base, row, ranks, scoring, bound, trained, sigma):
+    """Ends of the set of one row, a line a rank; NaN where it is empty."""
+    scale, scoring = base.scale, scoring.in_units(base.scale)
     moves = reach(base, new_rows(base, row, bound), bound)
     slope = np.array([max(base.steepest(-1), base.steepest(1))])
     tau, own = scale * moves.tau(slope)[0] / trained, scale * float(moves.shift(slope)[0])

@@ -66,9 +66,14 @@ class Scoring:
     side: str
 
     @property
+    def same_sets(self):
+        """Whether the sets are those of the size of the (scaled) residual."""
+        return self.score.same_sets
+
+    @property
     def plain(self):
-        """Whether the sets are those of the absolute (or signed) residual."""
-        return self.scale is None and self.score.same_sets
+        """Whether the sets are those of the residual itself, not scaled."""
+        return self.scale is None and self.same_sets
 
     def scales(self, which, r, n, m):
         """Scales of the training and the new rows; ones where there are none."""
@@ -118,8 +123,9 @@ def as_scoring(score, scale, side, loss, name, learned=True):
         )
     if isinstance(scale, LearnedScale) and not learned:
         raise AssumptionError(
-            f"method={name!r} needs a scale that does not depend on the responses; a formula is learned "
-            "from them: use method='exact', 'stable', 'split', 'cross', 'cv+' or 'jackknife+', or give a "
-            "column or a callable"
+            f"method={name!r} takes a scale that is known beforehand; a formula is learned from the "
+            "responses: give a column or a callable as scale, or use method='split', 'cv+' or 'jackknife+', "
+            "which learn it from rows that they do not rank; for widths that follow the data with all "
+            "rows use stabconf.fit_quantiles"
         )
     return Scoring(AbsoluteScore() if found.same_sets else found, scale, side)

@@ -14,14 +14,21 @@ __all__ = ["Loss"]
 
 @dataclass(frozen=True)
 class Loss:
-    """Base class: what every loss offers.
+    """Base class: what every loss declares.
+
+    A method asks for what it needs by name and refuses a loss that does not declare it; a test holds every
+    registered loss to its declarations.
 
     Attributes
     ----------
     slopes : tuple of float
-        ``(down, up)``: the derivative ranges over ``[-down, up]``; ``inf`` where it is unbounded.
+        ``(down, up)``: the derivative ranges over ``[-down, up]``; ``inf`` where it is unbounded. The larger
+        of them is rho.
     smoothness : float
         Lipschitz constant nu of the derivative; ``inf`` where there is none.
+    bends_once : bool
+        True where the derivative is convex or concave on each side of 0, so that its chords and tangents
+        bound it. False unless a loss says so.
     symmetric : bool
         True where residuals r and -r have the same loss.
     level : float
@@ -45,6 +52,7 @@ class Loss:
     needs_prox: ClassVar[bool] = False
     softness: ClassVar[float | None] = None
     concave_slope: ClassVar[bool] = False
+    bends_once: ClassVar[bool] = False
 
     @property
     def slopes(self):
@@ -89,6 +97,11 @@ class Loss:
         """Smallest second derivative over each interval ``[low, high]``."""
         raise NotImplementedError
 
+    def max_curvature(self, low, high):
+        """Largest second derivative over each interval ``[low, high]``, its inside included; ``inf`` where
+        there is none."""
+        raise NotImplementedError
+
     def prox_slope(self, a, eps):
         """Slope of the Moreau envelope: ``u`` with ``u = l'(p)`` and ``p + eps u = a``."""
         raise NotImplementedError
@@ -103,6 +116,14 @@ class Loss:
         excess = self.derivative(r) - u
         with np.errstate(invalid="ignore"):
             return np.where(excess == 0, 0.0, excess * (r - self.inverse_derivative(u)))
+
+    def in_unit(self, unit):
+        """The loss of residuals whose spread is ``unit``: parameters count in that unit (theory 2)."""
+        return self
+
+    def rescaled(self, unit):
+        """A loss and a factor with ``l(unit * r) == factor * loss(r)``; None where there are none."""
+        return None
 
     def simplest(self):
         """A loss that this one is a multiple of, and the factor; itself where there is no simpler one."""
@@ -120,7 +141,13 @@ def require(ok, name, value, fix):
 
 
 def largest_size(low, high):
+    """Largest \\|r\\| over each interval."""
     return np.maximum(np.abs(low), np.abs(high))
+
+
+def smallest_size(low, high):
+    """Smallest \\|r\\| over each interval."""
+    return np.maximum(np.maximum(low, np.negative(high)), 0.0)
 
 
 def require_positive(name, value):

@@ -4,14 +4,14 @@ Newton's method reaches them through the slope of their Moreau envelope, `prox_s
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from scipy import special
 
 from ..checks import is_number
-from .base import Loss, largest_size, require, require_positive
+from .base import Loss, largest_size, require, smallest_size
 from .smooth import Squared
 
 __all__ = ["LAD", "Linex", "Power", "Quantile"]
@@ -23,6 +23,10 @@ class _PiecewiseLinear(Loss):
     piecewise_linear: ClassVar[bool] = True
     softness: ClassVar[float] = 0.0
     needs_prox: ClassVar[bool] = True
+    bends_once: ClassVar[bool] = True
+
+    def rescaled(self, unit):
+        return self, unit
 
     def value(self, r):
         down, up = self.slopes
@@ -46,6 +50,9 @@ class _PiecewiseLinear(Loss):
 
     def min_curvature(self, low, high):
         return np.zeros(np.shape(low))
+
+    def max_curvature(self, low, high):
+        return np.where(smallest_size(low, high) > 0, 0.0, np.inf)
 
     def prox_slope(self, a, eps):
         down, up = self.slopes
@@ -111,10 +118,16 @@ class Quantile(_PiecewiseLinear):
 
 @dataclass(frozen=True)
 class Linex(Loss):
-    """exp(g r) - g r - 1: linear below, exponential above. Slopes in (-g, inf); not smooth.
+    """exp(g r) - g r - 1: linear on one side, exponential on the other; not smooth.
 
-    Under-prediction is punished exponentially, so a far new response drags the whole fit after it and
-    its conformal set has no finite upper end: use it for lower bounds.
+    With g > 0 slopes are in (-g, inf): under-prediction is punished exponentially, so a far new response
+    drags the whole fit after it and its conformal set has no finite upper end. Use it for lower bounds, and
+    g < 0, its mirror image, for upper ones.
+
+    Parameters
+    ----------
+    g : float, default 0.5
+        Not 0; per unit of the residual scale.
 
     Examples
     --------
@@ -126,13 +139,21 @@ class Linex(Loss):
     name: ClassVar[str] = "linex"
     symmetric: ClassVar[bool] = False
     needs_prox: ClassVar[bool] = True
+    bends_once: ClassVar[bool] = True
 
     def __post_init__(self):
-        require_positive("g", self.g)
+        ok = is_number(self.g) and math.isfinite(self.g) and self.g != 0
+        require(ok, "g", self.g, "give a finite number that is not 0")
+
+    def in_unit(self, unit):
+        return replace(self, g=self.g / unit)
+
+    def rescaled(self, unit):
+        return self.in_unit(1.0 / unit), 1.0
 
     @property
     def slopes(self):
-        return (self.g, math.inf)
+        return (self.g, math.inf) if self.g > 0 else (math.inf, -self.g)
 
     def value(self, r):
         x = self.g * np.asarray(r, dtype=float)
@@ -148,8 +169,14 @@ class Linex(Loss):
             return np.log1p(np.divide(u, self.g)) / self.g
 
     def min_curvature(self, low, high):
+        return self._curvature(np.minimum(np.multiply(self.g, low), np.multiply(self.g, high)))
+
+    def max_curvature(self, low, high):
+        return self._curvature(np.maximum(np.multiply(self.g, low), np.multiply(self.g, high)))
+
+    def _curvature(self, exponent):
         with np.errstate(over="ignore"):
-            return self.g**2 * np.exp(self.g * np.asarray(low, dtype=float))
+            return self.g**2 * np.exp(exponent)
 
     def prox_slope(self, a, eps):
         # p + eps u = a with u = g (e^{gp} - 1) is Wright's omega in c e^{gp}, c = g^2 eps.
@@ -171,9 +198,15 @@ class Power(Loss):
     q: float = 1.5
     name: ClassVar[str] = "power"
     concave_slope: ClassVar[bool] = True
+    bends_once: ClassVar[bool] = True
 
     def __post_init__(self):
-        require(is_number(self.q) and 1 < self.q <= 2, "q", self.q, "give an exponent in (1, 2]")
+        require(
+            is_number(self.q) and 1 < self.q <= 2,
+            "q",
+            self.q,
+            "give an exponent in (1, 2]; for 1 use 'lad'",
+        )
 
     @property
     def needs_prox(self):
@@ -182,6 +215,9 @@ class Power(Loss):
     @property
     def smoothness(self):
         return 2.0 if self.q == 2 else math.inf
+
+    def rescaled(self, unit):
+        return self, unit**self.q
 
     def simplest(self):
         return (Squared(), 2.0) if self.q == 2 else (self, 1.0)
@@ -196,8 +232,14 @@ class Power(Loss):
         return np.sign(u) * (np.abs(u) / self.q) ** (1.0 / (self.q - 1.0))
 
     def min_curvature(self, low, high):
+        return self._curvature(largest_size(low, high))
+
+    def max_curvature(self, low, high):
+        return self._curvature(smallest_size(low, high))
+
+    def _curvature(self, size):
         with np.errstate(divide="ignore"):
-            return self.q * (self.q - 1.0) * largest_size(low, high) ** (self.q - 2.0)
+            return self.q * (self.q - 1.0) * size ** (self.q - 2.0)
 
     def prox_slope(self, a, eps):
         """Newton's method for log p in log(p + eps q p^(q-1)) = log a, convex and increasing."""

@@ -1,12 +1,12 @@
 """Losses with a bounded second derivative: squared, Huber, pseudo-Huber, log-cosh."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from .base import Loss, largest_size, require_positive
+from .base import Loss, largest_size, require_positive, smallest_size
 
 __all__ = ["Huber", "LogCosh", "PseudoHuber", "Squared"]
 
@@ -23,11 +23,15 @@ class Squared(Loss):
 
     name: ClassVar[str] = "squared"
     softness: ClassVar[float] = 1.0
+    bends_once: ClassVar[bool] = True
     concave_slope: ClassVar[bool] = True
 
     @property
     def smoothness(self):
         return 1.0
+
+    def rescaled(self, unit):
+        return self, unit**2
 
     def value(self, r):
         return 0.5 * np.square(r)
@@ -41,15 +45,25 @@ class Squared(Loss):
     def min_curvature(self, low, high):
         return np.ones(np.shape(low))
 
+    def max_curvature(self, low, high):
+        return np.ones(np.shape(low))
+
 
 @dataclass(frozen=True)
 class _Thresholded(Loss):
     """Squared near 0 and linear beyond about ``d``: Lipschitz with d; nu = 1."""
 
     d: float = 1.345
+    bends_once: ClassVar[bool] = True
 
     def __post_init__(self):
         require_positive("d", self.d)
+
+    def in_unit(self, unit):
+        return replace(self, d=self.d * unit)
+
+    def rescaled(self, unit):
+        return self.in_unit(1.0 / unit), unit**2
 
     @property
     def slopes(self):
@@ -67,7 +81,7 @@ class Huber(_Thresholded):
     Parameters
     ----------
     d : float, default 1.345
-        Threshold, in units of the robust standard deviation of the response.
+        Threshold, in units of the residual scale, as in statsmodels' RLM.
 
     Examples
     --------
@@ -91,6 +105,9 @@ class Huber(_Thresholded):
     def min_curvature(self, low, high):
         return (largest_size(low, high) <= self.d).astype(float)
 
+    def max_curvature(self, low, high):
+        return (smallest_size(low, high) <= self.d).astype(float)
+
 
 @dataclass(frozen=True)
 class PseudoHuber(_Thresholded):
@@ -99,6 +116,7 @@ class PseudoHuber(_Thresholded):
     Parameters
     ----------
     d : float, default 1.345
+        In units of the residual scale.
 
     Examples
     --------
@@ -122,10 +140,18 @@ class PseudoHuber(_Thresholded):
     def min_curvature(self, low, high):
         return np.hypot(1.0, largest_size(low, high) / self.d) ** -3.0
 
+    def max_curvature(self, low, high):
+        return np.hypot(1.0, smallest_size(low, high) / self.d) ** -3.0
+
 
 @dataclass(frozen=True)
 class LogCosh(Loss):
     """g log cosh(r / g). Lipschitz with 1; nu = 1 / g.
+
+    Parameters
+    ----------
+    g : float, default 1
+        Width of the rounded part, in units of the residual scale.
 
     Examples
     --------
@@ -135,9 +161,16 @@ class LogCosh(Loss):
 
     g: float = 1.0
     name: ClassVar[str] = "logcosh"
+    bends_once: ClassVar[bool] = True
 
     def __post_init__(self):
         require_positive("g", self.g)
+
+    def in_unit(self, unit):
+        return replace(self, g=self.g * unit)
+
+    def rescaled(self, unit):
+        return self.in_unit(1.0 / unit), unit
 
     @property
     def slopes(self):
@@ -159,6 +192,12 @@ class LogCosh(Loss):
             return self.g * np.arctanh(u)
 
     def min_curvature(self, low, high):
+        return self._curvature(largest_size(low, high))
+
+    def max_curvature(self, low, high):
+        return self._curvature(smallest_size(low, high))
+
+    def _curvature(self, size):
         # sech^2 written with decaying exponentials, so that far residuals give 0, not overflow.
-        decay = np.exp(-2.0 * largest_size(low, high) / self.g)
+        decay = np.exp(-2.0 * size / self.g)
         return 4.0 * decay / (self.g * np.square(1.0 + decay))

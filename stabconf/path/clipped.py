@@ -15,8 +15,6 @@ from scipy import linalg
 
 __all__ = ["ClippedFit"]
 
-_RIDGE = 1e-13  # of the columns' mean square, where the penalty has no ridge part and the loss no curvature
-
 
 @dataclass(frozen=True)
 class ClippedFit:
@@ -31,7 +29,9 @@ class ClippedFit:
     soft : (n,) array of bool
         True where the slope is the residual itself between its bounds, False for a step.
     ridge : (p,) array
-        Diagonal of P, positive where the loss has no curvature.
+        Diagonal of P, vanishing weights included.
+    extra : (p,) array
+        What of ``ridge`` is vanishing: it breaks ties and bounds nothing.
     theta, r, u : (p,), (n,) and (n,) arrays
         The minimiser, its residuals and the slopes.
     side : (n,) array of int
@@ -40,8 +40,6 @@ class ClippedFit:
         Stationarity residual.
     count : int
         Number of data rows.
-    penalised : bool
-        Whether the objective itself has a ridge part in every coordinate.
     """
 
     X: np.ndarray
@@ -50,17 +48,17 @@ class ClippedFit:
     up: np.ndarray
     soft: np.ndarray
     ridge: np.ndarray
+    extra: np.ndarray
     theta: np.ndarray
     r: np.ndarray
     u: np.ndarray
     side: np.ndarray
     e: np.ndarray
     count: int
-    penalised: bool
 
     @classmethod
-    def of(cls, problem, solution):
-        """From a `Problem` and its `Solution`."""
+    def of(cls, problem, solution, extra=None):
+        """From a `Problem`, its `Solution` and what of its ridge weights is vanishing."""
         loss, n, p = problem.loss, *problem.X.shape
         down, up = loss.slopes
         corners = np.flatnonzero(problem.lasso)
@@ -75,13 +73,15 @@ class ClippedFit:
         side = np.where(slope >= upper, 1, np.where(slope <= -lower, -1, 0))
         u = np.where(side > 0, upper, np.where(side < 0, -lower, slope))
         r = np.where((side == 0) & ~soft, 0.0, r)
-        ridge = problem.ridge
-        if not np.all(ridge > 0) and not (loss.softness > 0):
-            ridge = ridge + _RIDGE * np.mean(np.square(problem.X)) * n
         e = problem.ridge * solution.x - X.T @ u + problem.tilt
         v = np.concatenate([problem.v, np.zeros(len(corners))])
-        penalised = bool(np.all(problem.ridge > 0))
-        return cls(X, v, lower, upper, soft, ridge, solution.x, r, u, side, e, n, penalised)
+        extra = np.zeros(p) if extra is None else extra
+        return cls(X, v, lower, upper, soft, problem.ridge, extra, solution.x, r, u, side, e, n)
+
+    @cached_property
+    def penalised(self):
+        """Whether the objective itself has a ridge part in every coordinate."""
+        return bool(np.all(self.ridge - self.extra > 0))
 
     @cached_property
     def curvature(self):
@@ -114,17 +114,6 @@ class ClippedFit:
         if self.penalised or not self.soft[0]:
             return 0.0
         return float(np.max(np.abs(self.u[: self.count]) @ np.abs(self.X[: self.count])))
-
-    @property
-    def is_unique(self):
-        """Whether the minimiser surely is the only one."""
-        if self.hessian_inverse is None:
-            return False
-        if self.soft[0] or self.penalised:
-            return True
-        exact, _ = self.exact_rows
-        room = np.minimum(self.up[exact] - self.u[exact], self.u[exact] + self.down[exact])
-        return len(exact) == len(self.theta) and bool(np.all(room > 1e-9))
 
     @cached_property
     def exact_rows(self):

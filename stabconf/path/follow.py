@@ -1,19 +1,19 @@
-"""Following the minimiser of a clipped objective as its linear term, bounds or responses move.
+"""Following the minimiser of a clipped objective as its linear term grows: the tilted fits T(t).
 
 Between two events the minimiser moves on a line: with H = P plus the inner soft rows and Z the inner
-step rows, ``H d = X_Z' dm + force`` and ``X_Z d = response``. An event is a row that reaches a bound of
-its slope (it becomes an outer row) or a threshold of its residual (an inner one). A batch of paths from
-one start is followed at once, each with its own sets of rows, looking only at the rows that may change
-sides; who calls checks afterwards that no other row did (theory, section 5).
+step rows, ``H d = X_Z' dm + force`` and ``X_Z d = 0``. An event is a row that reaches a bound of its slope (it
+becomes an outer row) or a threshold of its residual (an inner one). A batch of paths from one start is
+followed at once, each with its own sets of rows, looking only at the rows that may change sides; who calls
+checks afterwards that no other row did (theory, section 5).
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Followed", "batch_size", "follow", "go_on", "stationarity"]
+__all__ = ["Followed", "batch_size", "follow", "stationarity"]
 
-_STEPS = 40  # steps per coefficient before a path is given up
+_STEPS = 4  # steps per coefficient and watched row before a path is given up
 _STILL = 1e-11  # a relative movement below this is none
 _ENTRIES = 2_000_000  # of arrays with a line a path
 
@@ -25,36 +25,26 @@ class Followed:
     Attributes
     ----------
     theta : (B, p) array
-    u, side : (B, c) arrays
-        Slopes and sides of the rows that were watched.
-    slots : (B, p) array of int
-        Places among the watched rows of the inner step rows; -1 for none.
-    factor : (B,) array
-        What the bounds were multiplied by.
+    u : (B, c) array
+        Slopes of the rows that were watched.
     arrived : (B,) array of bool
         False where a path was given up; theta is then where it started.
     steps : (B,) array of int
     corners : list of (positions, theta) or None
         Where each path bends, (K,) and (K, p) arrays from its start to its end, if asked for.
     direction : (B, p) array
-        Movement of theta per unit of position at the end.
-    longest : (B,) array
-        Length of the longest move on the way, for `go_on`.
+        Movement of theta per unit of position on the last stretch.
     """
 
     theta: np.ndarray
     u: np.ndarray
-    side: np.ndarray
-    slots: np.ndarray
-    factor: np.ndarray
     arrived: np.ndarray
     steps: np.ndarray
     corners: list | None
     direction: np.ndarray
-    longest: np.ndarray
 
 
-def follow(fit, watched, force, *, growth=0.0, response=None, length=1.0, corners=False):
+def follow(fit, watched, force, *, length=1.0, corners=False):
     """Follow the minimiser from position 0 to ``length``, which may be infinite.
 
     Parameters
@@ -65,10 +55,6 @@ def follow(fit, watched, force, *, growth=0.0, response=None, length=1.0, corner
         Rows that may change sides; all inner step rows must be among them.
     force : (B, p) array
         Change of minus the linear term per unit of position.
-    growth : float
-        Relative change of the slope bounds per unit.
-    response : (c,) array, optional
-        Change of the watched rows' responses per unit.
     length : float
     corners : bool
         Record the corners of the paths.
@@ -77,62 +63,36 @@ def follow(fit, watched, force, *, growth=0.0, response=None, length=1.0, corner
     -------
     Followed
     """
-    batch = _Batch(fit, watched, force, growth, response, length)
-    return _run(fit, batch, corners)
-
-
-def go_on(fit, watched, found, force, growth, corners=False):
-    """Follow paths on from where they arrived, while another force is applied and bounds grow.
-
-    Parameters
-    ----------
-    fit, watched, force, corners
-        As in `follow`; ``force`` is a line a path.
-    found : Followed
-    growth : float
-
-    Returns
-    -------
-    Followed
-        Its ``longest`` are the lengths of the longest moves on the way.
-    """
-    batch = _Batch(fit, watched, force, growth, None, 1.0)
-    batch.start_from(fit, watched, found)
-    return _run(fit, batch, corners)
+    batch = _Batch(fit, watched, force, length)
+    total, p = batch.theta.shape
+    direction, theta, steps = np.zeros((total, p)), batch.theta.copy(), np.zeros(total, dtype=int)
+    u, arrived, index = batch.u.copy(), np.zeros(total, dtype=bool), np.arange(total)
+    seen = [(index, batch.position, theta.copy())]
+    for step in range(1, _STEPS * (p + len(watched)) + 50):
+        done = batch.advance()
+        lost = ~np.isfinite(batch.theta).all(axis=1)  # a Hessian became singular
+        done &= ~lost
+        if corners:
+            seen.append((index, batch.position, batch.theta.copy()))
+        if done.any():
+            at = index[done]
+            theta[at], u[at] = batch.theta[done], batch.slopes()[done]
+            arrived[at], steps[at], direction[at] = True, step, batch.direction[done]
+        over = done | lost
+        if over.any():
+            index = index[~over]
+            if not len(index):
+                break
+            batch.keep(~over)
+    steps[index] = step
+    bends = _by_path(seen, total) if corners else None
+    return Followed(theta, u, arrived, steps, bends, direction)
 
 
 def batch_size(fit):
     """How many paths to follow at once: each holds residuals of all rows and a matrix of all columns."""
     n, p = fit.X.shape
     return max(1, _ENTRIES // max(n, p * p))
-
-
-def _run(fit, batch, corners):
-    total, p = batch.theta.shape
-    direction, theta, steps = np.zeros((total, p)), batch.theta.copy(), np.zeros(total, dtype=int)
-    u, side, slots = batch.u.copy(), batch.side.copy(), batch.slots.copy()
-    factor, longest = batch.factor.copy(), np.zeros(total)
-    arrived, index = np.zeros(total, dtype=bool), np.arange(total)
-    begin = theta.copy()
-    seen = [(index, batch.position, theta.copy())]
-    for step in range(1, _STEPS * p + 1):
-        done = batch.advance()
-        if corners:
-            seen.append((index, batch.position, batch.theta.copy()))
-        if batch.resumed:
-            longest[index] = np.maximum(longest[index], fit.length(batch.theta - begin[index]))
-        if done.any():
-            at = index[done]
-            theta[at], u[at], side[at] = batch.theta[done], batch.slopes()[done], batch.side[done]
-            slots[at], factor[at] = batch.slots[done], batch.factor[done]
-            arrived[at], steps[at], direction[at] = True, step, batch.direction[done]
-            index = index[~done]
-            if not len(index):
-                break
-            batch.keep(~done)
-    steps[index] = step
-    bends = _by_path(seen, total) if corners else None
-    return Followed(theta, u, side, slots, factor, arrived, steps, bends, direction, longest)
 
 
 def _by_path(seen, total):
@@ -144,17 +104,15 @@ def _by_path(seen, total):
     return list(zip(np.split(position, cuts), np.split(theta, cuts), strict=True))
 
 
-def stationarity(fit, watched, found, force, growth=0.0):
+def stationarity(fit, watched, found, force):
     """Stationarity residuals where paths arrived (B, p), and their sizes relative to their terms (B,).
 
-    ``force`` (B, p) and ``growth`` are what was applied in all since ``fit``.
+    ``force`` (B, p) is what was applied in all since ``fit``.
     """
     X, delta = fit.X[watched], found.theta - fit.theta
     soft = fit.soft[watched] & (fit.side[watched] == 0)
     unwatched = fit.curvature - X[soft].T @ X[soft]
     change = (found.u - fit.u[watched]) @ X
-    if growth:
-        change = change + growth * _unwatched_pull(fit, watched)
     e = fit.e + fit.ridge * delta + delta @ unwatched - change - force
     terms = np.abs(fit.ridge * delta) + np.abs(delta @ unwatched) + np.abs(change) + np.abs(force)
     size = np.max(terms, axis=1) + np.max(np.abs(fit.ridge * fit.theta), initial=0.0) + fit.rounding_size
@@ -163,19 +121,12 @@ def stationarity(fit, watched, found, force, growth=0.0):
     return e, np.where(np.isnan(relative), np.inf, relative)
 
 
-def _unwatched_pull(fit, watched):
-    """The pull of outer rows that are not watched, which grows with the bounds (p,)."""
-    outer = fit.side != 0
-    outer[watched] = False
-    return fit.X[outer].T @ fit.u[outer]
-
-
 class _Batch:
     """Paths under way. Arrays have one line a path; ``slots`` hold the inner step rows, -1 if empty."""
 
-    def __init__(self, fit, watched, force, growth, response, length):
+    def __init__(self, fit, watched, force, length):
         size, p = len(force), len(fit.theta)
-        self.growth, self.response, self.length = growth, response, length
+        self.length = length
         self.X, self.down, self.up = fit.X[watched], fit.down[watched], fit.up[watched]
         self.soft = fit.soft[watched]
         self.any_soft = bool(self.soft.any())
@@ -187,7 +138,7 @@ class _Batch:
         self.r = np.repeat(fit.r[watched][None], size, axis=0)
         self.u = np.repeat(fit.u[watched][None], size, axis=0)
         self.side = np.repeat(fit.side[watched][None], size, axis=0)
-        self.position, self.factor = np.zeros(size), np.ones(size)
+        self.position = np.zeros(size)
         self.stuck = np.zeros(size, dtype=int)
         place = {row: j for j, row in enumerate(watched.tolist())}
         exact, loose = fit.exact_rows
@@ -198,33 +149,19 @@ class _Batch:
         self.inverse = fit.hessian_inverse
         if self.any_soft:
             self.inverse = np.repeat(self.inverse[None], size, axis=0)
-        if growth:
-            self.pull = _unwatched_pull(fit, watched)
-        self.lines, self.resumed = np.arange(size), False
-
-    def start_from(self, fit, watched, found):
-        """Start where other paths arrived instead of at the fit."""
-        self.theta, self.side, self.slots = found.theta.copy(), found.side.copy(), found.slots.copy()
-        self.factor, self.u, self.resumed = found.factor.copy(), found.u.copy(), True
-        self.r = fit.v[watched] - self.theta @ self.X.T
-        self.r[(self.side == 0) & ~self.soft] = 0.0
-        if self.any_soft:
-            soft = fit.soft[watched] & (fit.side[watched] == 0)
-            rest = np.diag(fit.ridge) + fit.curvature - self.X[soft].T @ self.X[soft]
-            inner = [self.X[rows] for rows in (self.side == 0) & self.soft]
-            self.inverse = np.linalg.inv([rest + rows.T @ rows for rows in inner])
+        self.lines = np.arange(size)
 
     def keep(self, which):
         """Go on with some of the paths only."""
-        for name in ("force", "theta", "r", "u", "side", "position", "factor", "slots", "stuck"):
+        for name in ("force", "theta", "r", "u", "side", "position", "slots", "stuck"):
             setattr(self, name, getattr(self, name)[which])
         if self.any_soft:
             self.inverse = self.inverse[which]
         self.lines = np.arange(len(self.theta))
 
     def slopes(self):
-        """Slopes of the watched rows, in the units of the current bounds."""
-        bound = np.where(self.side > 0, self.up, -self.down) * self.factor[:, None]
+        """Slopes of the watched rows."""
+        bound = np.where(self.side > 0, self.up, -self.down)
         inner = np.where(self.soft, self.r, self.u) if self.any_soft else self.u
         return np.where(self.side == 0, inner, bound)
 
@@ -235,8 +172,6 @@ class _Batch:
         d, dm = self._direction()
         d[close], dm[close] = 0.0, 0.0
         dr = -(d @ self.X.T)
-        if self.response is not None:
-            dr = dr + self.response
         leave, slot, towards = self._next_leaving(dm)
         enter, row, onto = self._next_crossing(dr)
         h = np.minimum(np.minimum(leave, enter), rest)
@@ -246,7 +181,6 @@ class _Batch:
         self.theta += h[:, None] * d
         self.r += h[:, None] * dr
         self.position = self.position + h
-        self.factor = self.factor + self.growth * h
         lines, columns = np.nonzero(self.slots >= 0)
         self.u[lines, self.slots[lines, columns]] += (h[:, None] * dm)[lines, columns]
         self.stuck = np.where(h > 0, 0, self.stuck + 1)
@@ -261,25 +195,16 @@ class _Batch:
         slots = self.slots[:, : 1 + np.max(np.nonzero(self.slots >= 0)[1], initial=-1)]  # the rest is empty
         used = slots >= 0
         rows = np.where(used[..., None], self.X[slots], 0.0)
-        force = self.force
-        if self.growth:
-            bound = np.where(self.side > 0, self.up, -self.down)
-            force = force + self.growth * (self.pull + np.where(self.side != 0, bound, 0.0) @ self.X)
-        if self.response is not None:
-            force = force + (((self.side == 0) & self.soft) * self.response) @ self.X
         towards = rows @ self.inverse
         system = towards @ rows.transpose(0, 2, 1)
         diagonal = np.arange(system.shape[1])
         system[:, diagonal, diagonal] += np.where(used, 0.0, 1.0)
-        target = 0.0 if self.response is None else np.where(used, self.response[slots], 0.0)
-        free, dm = (self.inverse @ force[..., None])[..., 0], np.zeros(self.slots.shape)
-        found = _solve(system, target - (towards @ force[..., None])[..., 0])
+        free, dm = (self.inverse @ self.force[..., None])[..., 0], np.zeros(self.slots.shape)
+        found = _solve(system, -(towards @ self.force[..., None])[..., 0])
         dm[:, : found.shape[1]] = found
         d = free + (found[:, None, :] @ towards)[:, 0]
         self.still = _STILL * np.max(np.abs(free), axis=1)  # what cancels leaves rounding errors
-        held = np.max(np.abs(d), axis=1) <= self.still
-        if self.response is None:
-            held |= (self.slots >= 0).all(axis=1)
+        held = (np.max(np.abs(d), axis=1) <= self.still) | (self.slots >= 0).all(axis=1)
         d[held] = 0.0  # the inner rows take up the whole force
         return d, dm
 
@@ -287,12 +212,10 @@ class _Batch:
         """How far each path can go until a slot's multiplier is at a bound: distance, slot, side."""
         used = self.slots >= 0
         u = np.take_along_axis(self.u, np.maximum(self.slots, 0), axis=1)
-        factor = self.factor[:, None]
         up, down = (np.where(used, bound[self.slots], 0.0) for bound in (self.up, self.down))
-        rate_up, rate_down = dm - self.growth * up, -dm - self.growth * down
         with np.errstate(divide="ignore", invalid="ignore"):
-            to_up = np.where(used & (rate_up > 0), (factor * up - u) / rate_up, np.inf)
-            to_down = np.where(used & (rate_down > 0), (factor * down + u) / rate_down, np.inf)
+            to_up = np.where(used & (dm > 0), (up - u) / dm, np.inf)
+            to_down = np.where(used & (dm < 0), (down + u) / -dm, np.inf)
         distance = np.maximum(np.minimum(to_up, to_down), 0.0)
         slot = self._first(distance, self.slots)
         towards = np.where(to_up <= to_down, 1, -1)[self.lines, slot]
@@ -301,21 +224,18 @@ class _Batch:
     def _next_crossing(self, dr):
         """How far until a watched row reaches a threshold: distance, row, and the side it goes to."""
         still = self.still[:, None] * self.lengths
-        if self.response is not None:
-            still = still + _STILL * np.abs(self.response)
-        side, factor = self.side, self.factor[:, None]
+        side = self.side
         bound = np.where(side > 0, self.up, self.down) * self.soft_width if self.any_bounded else 0.0
-        room, rate = side * self.r - factor * bound, side * dr - self.growth * bound
+        room, rate = side * self.r - bound, side * dr
         with np.errstate(divide="ignore", invalid="ignore"):
             distance = np.where(rate < -still, np.maximum(room, 0.0) / -rate, np.inf)
         distance[side == 0] = np.inf
         onto = np.zeros_like(side)
         if self.any_bounded:
             inner = (side == 0) & self.soft
-            rate_up, rate_down = dr - self.growth * self.up, -dr - self.growth * self.down
             with np.errstate(divide="ignore", invalid="ignore"):
-                to_up = np.where(rate_up > still, (factor * self.up - self.r) / rate_up, np.inf)
-                to_down = np.where(rate_down > still, (factor * self.down + self.r) / rate_down, np.inf)
+                to_up = np.where(dr > still, (self.up - self.r) / dr, np.inf)
+                to_down = np.where(dr < -still, (self.down + self.r) / -dr, np.inf)
             distance = np.where(inner, np.maximum(np.minimum(to_up, to_down), 0.0), distance)
             onto = np.where(inner, np.where(to_up <= to_down, 1, -1), onto)
         if len(self.loose):
@@ -346,7 +266,7 @@ class _Batch:
         slot, side = slot[lines], towards[lines]
         row = self.slots[lines, slot]
         self.side[lines, row], self.r[lines, row] = side, 0.0
-        self.u[lines, row] = np.where(side > 0, self.up[row], -self.down[row]) * self.factor[lines]
+        self.u[lines, row] = np.where(side > 0, self.up[row], -self.down[row])
         self.slots[lines, slot] = -1
 
     def _cross(self, lines, row, onto):
@@ -359,7 +279,7 @@ class _Batch:
         if soft.any():
             self._change_hessian(lines[soft], row[soft], np.where(was[soft] == 0, -1.0, 1.0))
         step = ~soft
-        bound = np.where(was > 0, self.up[row], -self.down[row]) * self.factor[lines]
+        bound = np.where(was > 0, self.up[row], -self.down[row])
         loose = was == 0  # keeps the multiplier that it had
         self.u[lines, row] = np.where(soft | loose, self.u[lines, row], bound)
         self.r[lines[step], row[step]] = 0.0
@@ -375,14 +295,14 @@ class _Batch:
         """A row reaches 0 at a corner: its multiplier moves inward until one of them is at a bound."""
         slots = self.slots[line]
         share = np.linalg.lstsq(self.X[slots].T, self.X[row], rcond=None)[0]
-        side, factor = self.side[line, row], self.factor[line]
+        side = self.side[line, row]
         change = side * share  # of the slots' multipliers, per unit by which the row's own moves inward
         u = self.u[line, slots]
-        bound = np.where(change > 0, self.up[slots], -self.down[slots]) * factor
+        bound = np.where(change > 0, self.up[slots], -self.down[slots])
         with np.errstate(divide="ignore", invalid="ignore"):
             room = np.where(np.abs(change) > _STILL, (bound - u) / change, np.inf)
         room = np.maximum(room, 0.0)
-        whole, leaving = (self.up[row] + self.down[row]) * factor, int(np.argmin(room))
+        whole, leaving = self.up[row] + self.down[row], int(np.argmin(room))
         step = min(whole, room[leaving])
         self.u[line, slots] += step * change
         self.u[line, row] -= side * step

@@ -4,8 +4,18 @@ from ..errors import InputError
 from .newton import newton
 from .problem import Problem, Solution, certify
 from .quasi_newton import quasi_newton
+from .ties import TieBreak, smallest_norm, vanishing_ridge
 
-__all__ = ["Problem", "Solution", "SOLVERS", "certify", "minimise"]
+__all__ = [
+    "Problem",
+    "Solution",
+    "SOLVERS",
+    "TieBreak",
+    "certify",
+    "minimise",
+    "smallest_norm",
+    "vanishing_ridge",
+]
 
 SOLVERS = {"auto": newton, "newton": newton, "scipy": quasi_newton}
 

@@ -2,9 +2,8 @@
 
 Everything is one lemma. If the objective is strongly convex with a matrix H, a linear term e moves its
 minimiser by at most \\|e\\| in the inverse H norm, and into the ball that has the move as a diameter. A new
-row adds the tilt ``t x_N`` with \\|t\\| at most the slope of the loss at its residual. Three things may be
-added to e: the solver's stationarity residual, the drift of location and scale across a gap piece, and
-nothing else. The bounds differ only in H (the penalty alone, or with the curvature of the loss on a
+row adds the tilt ``t x_N`` with \\|t\\| at most the slope of the loss at its residual; the solver's stationarity
+residual is added to e. The bounds differ only in H (the penalty alone, or with the curvature of the loss on a
 region that the fit provably does not leave) and in using the norm or the ball.
 """
 
@@ -14,14 +13,13 @@ from ..errors import AssumptionError, InputError
 from .base_fit import BaseFit, Metric
 from .new_rows import NewRows
 from .paper import PaperReach, needs_range, paper_rows
-from .reach import BallReach, CurvatureReach, NormReach, Score
+from .reach import BallReach, CurvatureReach, NormReach
 
 __all__ = [
     "BOUNDS",
     "BaseFit",
     "Metric",
     "NewRows",
-    "Score",
     "default_bound",
     "needs_range",
     "new_rows",

@@ -1,8 +1,7 @@
 """The fit that every bound starts from, and the metrics in which it is strongly convex.
 
 A metric is a matrix H (the penalty's P, or P with the loss's curvature on a region around the fit)
-together with all that may move the fit before any new row does: the solver's stationarity residual, and
-the drift of location and scale across a gap piece.
+together with what may move the fit before any new row does: the solver's stationarity residual.
 """
 
 import math
@@ -11,63 +10,45 @@ from functools import cached_property
 
 import numpy as np
 
-from ..response import Zone
 from ..solvers import Problem, Solution
 
 __all__ = ["BaseFit", "Metric"]
 
 _CHUNK = 16384  # rows per block
 _STEEPEST = 1e6  # curvature counted at most, where a loss has an infinite one
-_DRIFT_STEPS = 8
 _FINEST, _FINER = 0.004, 8  # movement of a typical row in the finest region, and quarterings of it
 
 
 @dataclass(frozen=True)
 class BaseFit:
-    """The fit in one zone from which every bound starts: T(0), or T(-pinned) for replace-one bounds.
+    """The fit from which every bound starts: T(0), or T(-pinned) for replace-one bounds.
 
     Attributes
     ----------
-    zone : Zone
     problem : Problem
-        With responses standardised by the zone's location and scale.
     solution : Solution
-    intercept : int or None
-        Column of the intercept.
+    centre, scale : float
+        Of the response: ``problem`` is in units of ``(y - centre) / scale``.
     pinned : float
         Slope of a new row's loss at the response that it was fitted with; its pull is then the tilt of
         ``problem``. 0 for the fit without it.
     """
 
-    zone: Zone
     problem: Problem
     solution: Solution
-    intercept: int | None
+    centre: float
+    scale: float
     pinned: float = 0.0
     metrics: dict = field(default_factory=dict, repr=False, compare=False)
 
-    @cached_property
-    def ratios(self):
-        """Smallest and largest scale over the zone, relative to the base fit's."""
-        low, high = sorted(self.zone.scales)
-        return low / self.zone.scale, high / self.zone.scale
-
     def predict(self, rows):
         """Predictions at rows (m, p), in units of the response."""
-        return self.zone.centre + self.zone.scale * (rows @ self.solution.x)
+        return self.centre + self.scale * (rows @ self.solution.x)
 
     def slope(self, r, direction):
-        """Largest change of the tilt by a new row whose residual is between 0 and ``direction * r``.
-
-        In the units of the base fit the loss is ``rho^2 l(r / rho)`` where the scale is rho times the
-        base's; its slope is monotone in rho, so the ends decide.
-        """
-        loss = self.problem.loss
-        best = 0.0
-        for ratio in set(self.ratios):
-            low, high = loss.subgradient(direction * np.asarray(r, dtype=float) / ratio)
-            best = np.maximum(best, ratio * (high if direction > 0 else -low))
-        return self._from_pinned(best, direction)
+        """Largest change of the tilt by a new row whose residual is between 0 and ``direction * r``."""
+        low, high = self.problem.loss.subgradient(direction * np.asarray(r, dtype=float))
+        return self._from_pinned(high if direction > 0 else -low, direction)
 
     def _from_pinned(self, slope, direction):
         """Largest distance of slopes between 0 and ``direction * slope`` from the pinned one."""
@@ -76,7 +57,7 @@ class BaseFit:
     def steepest(self, direction):
         """Largest change of the tilt on one side; ``inf`` where the loss is not Lipschitz there."""
         down, up = self.problem.loss.slopes
-        return float(self._from_pinned(max(self.ratios) * (up if direction > 0 else down), direction))
+        return float(self._from_pinned(up if direction > 0 else down, direction))
 
     @cached_property
     def residual(self):
@@ -155,23 +136,6 @@ class BaseFit:
         return math.sqrt(float(np.linalg.eigvalsh(metric.root.W @ self._gram @ metric.root.W.T)[-1]))
 
     @cached_property
-    def drift_steps(self):
-        """How the gradient at the fit changes with the scale over a gap piece, for smooth losses.
-
-        Pairs: the change so far (p,), and the size of each row's next change (n,). The coefficients are
-        monotone in the scale, so between two steps they stay between their values.
-        """
-        loss, r = self.problem.loss, self.solution.r
-        slope, out = loss.derivative(r), []
-        for end in self.ratios:
-            previous = np.zeros(len(r))
-            for ratio in np.linspace(1.0, end, _DRIFT_STEPS + 1)[1:]:
-                here = slope - ratio * loss.derivative(r / ratio)
-                out.append((self.problem.X.T @ previous, np.abs(here - previous)))
-                previous = here
-        return out
-
-    @cached_property
     def widths(self):
         """Shape of the curvature regions: row norms in the base Hessian's inverse norm (n,)."""
         return self.base_root.norms(self.problem.X)
@@ -242,7 +206,7 @@ class Metric:
     inflation : float
         Any norm is at most this many times the norm in the base Hessian.
     start : float
-        Norm of all that may move the fit before any new row does: solver residual and drift.
+        Norm of what may move the fit before any new row does: the solver's residual.
     """
 
     root: _InverseRoot
@@ -269,8 +233,7 @@ def _make_metric(base, kappa):
         curvature = np.zeros(n)
     else:
         d = np.inf if math.isinf(kappa) else kappa * base.widths
-        ends = [(solution.r + sign * d) / ratio for sign in (-1, 1) for ratio in base.ratios]
-        curvature = loss.min_curvature(np.minimum.reduce(ends), np.maximum.reduce(ends))
+        curvature = loss.min_curvature(solution.r - d, solution.r + d)
         curvature = np.minimum(curvature, _STEEPEST)
     root = _inverse_root(problem, curvature)
     rows = root.norms(problem.X)
@@ -280,40 +243,7 @@ def _make_metric(base, kappa):
             ratio = np.divide(rows, base.widths, out=np.zeros(n), where=base.widths > 0)
             stretch = float(np.max(ratio))
         inflation = root.inflation(base.base_root)
-    start = _vector_norm(root, base.residual)
-    if not np.any(curvature) and (loss.piecewise_linear or not base.zone.is_gap):
-        # The duality-gap radius belongs to P; scaling the response scales its slack along.
-        scaled = max(1.0, *base.ratios) * solution.radius
-        start = scaled if loss.piecewise_linear else min(start, scaled)
-    return Metric(root, kappa, rows, stretch, inflation, start + _drift(base, root, rows))
-
-
-def _vector_norm(root, vector):
-    return float(root.norms(vector[None])[0]) if np.any(vector) else 0.0
-
-
-def _drift(base, root, rows):
-    """Norm bound on the change of the gradient as location and scale move over a gap piece.
-
-    With the scale rho times and the location delta away from the base's (in its units), the gradient at
-    the base fit changes by ``sum (l'(r_i) - rho l'(r_i / rho)) x_i - delta P e_0 + (rho - 1) u1``.
-    """
-    zone, problem, solution = base.zone, base.problem, base.solution
-    if not zone.is_gap:
-        return 0.0
-    if not np.all(np.isfinite(rows)):
-        return math.inf
-    low, high = base.ratios
-    total = max(abs(low - 1), abs(high - 1)) * _vector_norm(root, solution.l1_multipliers)
-    if base.intercept is not None:
-        delta = max(abs(c - zone.centre) for c in zone.centres) / zone.scale
-        lever = np.zeros(len(problem.ridge))
-        lever[base.intercept] = problem.ridge[base.intercept] * delta
-        total += _vector_norm(root, lever)
-    if low == high:
-        return total
-    if problem.loss.piecewise_linear:
-        pull = _vector_norm(root, problem.X.T @ solution.multipliers)
-        return total + max(abs(low - 1), abs(high - 1)) * pull
-    steps = base.drift_steps
-    return total + max(_vector_norm(root, so_far) + float(change @ rows) for so_far, change in steps)
+    start = float(root.norms(base.residual[None])[0]) if np.any(base.residual) else 0.0
+    if not np.any(curvature):  # the duality-gap radius belongs to P
+        start = solution.radius if loss.piecewise_linear else min(start, solution.radius)
+    return Metric(root, kappa, rows, stretch, inflation, start)

@@ -77,7 +77,7 @@ class PaperReach(NormReach):
         base = self.base
         if not isinstance(self.new.root, _Ones):
             return base.metric(None)
-        start = float(base.base_root.norms(base.residual[None])[0]) if not base.zone.is_gap else math.inf
+        start = float(base.base_root.norms(base.residual[None])[0])
         ones = np.ones(len(base.problem.v))
         return Metric(self.new.root, None, ones, 1.0, 1.0, start)
 
@@ -86,10 +86,9 @@ class PaperReach(NormReach):
         """What the norms are multiplied by, one a norm of the new rows or one for all."""
         loss = self.base.problem.loss
         if not needs_range(loss):
-            return 2.0 * max(self.base.ratios) * loss.lipschitz
-        scale = max(self.base.ratios)
-        worst = float(loss.value(np.ptp(self.base.problem.v) / min(self.base.ratios)))
-        slope = 2.0 * scale * math.sqrt(2.0 * loss.smoothness * worst)
+            return 2.0 * loss.lipschitz
+        worst = float(loss.value(np.ptp(self.base.problem.v)))
+        slope = 2.0 * math.sqrt(2.0 * loss.smoothness * worst)
         if isinstance(self.new.root, _Ones):
             return slope / float(loss.min_curvature(-np.inf, np.inf))
         return slope / (1.0 - loss.smoothness * np.square(self.new.grid))

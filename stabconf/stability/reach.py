@@ -1,40 +1,17 @@
 """Stability bounds by name: how far a tilt can move every training score and the new prediction."""
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from ..scores import kth_of_lines, window_lines
 
-__all__ = ["BallReach", "CurvatureReach", "NormReach", "Score"]
+__all__ = ["BallReach", "CurvatureReach", "NormReach"]
 
 _FINE, _COARSE, _FEW = 1.5, 4.0, 5000  # growth of curvature regions up to so many rows, and above
 _WORN = 64.0  # curvature regions grow until norms are this many times those at the fit
 _BALL_ENTRIES = 2_000_000
-
-
-@dataclass(frozen=True)
-class Score:
-    """A conformity score of the residuals: ``|r|``, or ``sign * r`` where ``absolute`` is False.
-
-    Attributes
-    ----------
-    r : (n,) array
-        Residuals of the base fit, standardised.
-    absolute : bool
-    sign : int
-        1 or -1; with an absolute score, the side of the set that is being decided.
-    """
-
-    r: np.ndarray
-    absolute: bool
-    sign: int
-
-    @cached_property
-    def values(self):
-        return np.abs(self.r) if self.absolute else self.sign * self.r
 
 
 class NormReach:
@@ -52,6 +29,11 @@ class NormReach:
         self.count = len(new.grid)
         self._groups_at = (None, None)
         self._windows = {}
+
+    @property
+    def residuals(self):
+        """Training residuals of the base fit (n,)."""
+        return self.base.solution.r
 
     @property
     def _widest_norms(self):
@@ -93,7 +75,7 @@ class NormReach:
             move = -move if inner else move
             *lines, near = self._lines(score, rank, metric, move)
             out[which] = kth_of_lines(*lines, near.take(which), move)
-        return np.maximum(out, 0.0) if score.absolute else out
+        return np.maximum(out, 0.0) if not score.sign else out
 
     def _lines(self, score, rank, metric, move):
         """Lines of the training scores that matter for these moves, remembered for smaller ones.
@@ -101,11 +83,12 @@ class NormReach:
         The tilt is followed down, so later moves in a metric lie between its start and the first ones.
         """
         low, high = (float(f(move, initial=metric.start)) for f in (np.min, np.max))
+        values, norms = score.values(self.residuals), score.norms(metric.rows)
         if not (np.isfinite(low) and np.isfinite(high)):
-            return score.values, metric.rows, rank
+            return values, norms, rank
         known = self._windows.get(metric.kappa)
         if known is None or known[0] is not score or low < known[1] or high > known[2]:
-            known = (score, low, high, window_lines(score.values, metric.rows, rank, low, high))
+            known = (score, low, high, window_lines(values, norms, rank, low, high))
             self._windows[metric.kappa] = known
         return known[3]
 
@@ -124,11 +107,12 @@ class NormReach:
         least.
         """
         metric = self._metric
-        flat, last = rank.first(metric.rows)
-        highest = np.append(np.maximum.accumulate(score.values[flat]), np.inf)
+        values, norms = score.values(self.residuals), score.norms(metric.rows)
+        flat, last = rank.first(norms)
+        highest = np.append(np.maximum.accumulate(values[flat]), np.inf)
         lines = [
-            (highest[last], np.append(metric.rows[flat], 0.0)[last]),
-            (rank.kth(score.values), float(np.max(metric.rows))),
+            (highest[last], np.append(norms[flat], 0.0)[last]),
+            (rank.kth(values), float(np.max(norms))),
         ]
         return lines, lambda t: _move(t, self._widest_norms, metric.start)
 
@@ -212,16 +196,10 @@ class BallReach(NormReach):
         out = np.empty(self.count)
         for which in self._blocks():
             low, high = self._span(which, np.where(np.isfinite(t), t, 0.0), direction)
-            if score.absolute:
-                ends = np.abs(score.r - low), np.abs(score.r - high)
-                bound = np.minimum(*ends) if inner else np.maximum(*ends)
-                if inner:
-                    bound = np.where((score.r - low) * (score.r - high) <= 0, 0.0, bound)
-            else:
-                ends = score.sign * (score.r - low), score.sign * (score.r - high)
-                bound = np.minimum(*ends) if inner else np.maximum(*ends)
+            ends = self.residuals - high, self.residuals - low
+            bound = score.range(*ends)[0 if inner else 1]
             out[which] = rank.take(which).kth(bound)
-        unknown = 0.0 if score.absolute else -np.inf
+        unknown = -np.inf if score.sign else 0.0
         return np.where(np.isfinite(t), out, unknown if inner else np.inf)
 
     def tau(self, t):

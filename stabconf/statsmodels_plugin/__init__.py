@@ -93,11 +93,8 @@ def conformal(res, alpha=0.05, method="auto", *, penalty=None, l1_ratio=None):
     recipe = make(design)
     columns = standard_columns(design, recipe.penalty)
     rows = columns.apply(design.X)
-    if not np.any(recipe.penalty.weights(1, np.ones(len(design.names), dtype=bool))[0]):
-        _require_full_rank(rows, design)
     start = standard_params(np.asarray(res.params), design, columns) / recipe.scale
     fits = make_fits(rows, design, recipe, start)
-    problem, solution = fits.solved(0.0, recipe.scale)
     spec = ModelSpec(
         formula=design.formula,
         loss=recipe.loss,
@@ -110,31 +107,17 @@ def conformal(res, alpha=0.05, method="auto", *, penalty=None, l1_ratio=None):
         endog_names=design.response,
         exog_names=list(design.names),
     )
-    made = StatsmodelsResults(spec, design, columns, recipe, solution, res.params, alpha, method)
+    made = StatsmodelsResults(spec, design, columns, recipe, fits.solution, res.params, alpha, method)
     made._fits = fits  # what was made already; a cache that pickles leave out
-    _check_agreement(made, problem)
+    _check_agreement(made, fits.whole)
     return made
-
-
-def _require_full_rank(rows, design):
-    """Refuse columns that depend on each other: their new rows may have no prediction."""
-    size = np.sqrt(np.einsum("ij,ij->j", rows, rows))
-    scaled = rows / np.where(size > 0, size, 1.0)
-    values = np.linalg.eigvalsh(scaled.T @ scaled)
-    rank = int(np.count_nonzero(values > 1e-12))
-    if rank < len(values):
-        raise AssumptionError(
-            f"the design's {len(values)} columns ({', '.join(map(str, design.names))}) have rank {rank}, "
-            "so that the coefficients are not unique: drop columns that depend on others, or use "
-            "fit_regularized with L1_wt < 1"
-        )
 
 
 def _check_agreement(made, problem):
     """Warn where statsmodels' coefficients do not minimise the objective; a tie is not worth a warning."""
     if made.mismatch <= _AGREE:
         return
-    theirs, ours = problem.value(made.params_standardized.to_numpy()), made._solution.fun
+    theirs, ours = problem.value(made.params_standardized.to_numpy()), made._fitted.solution.fun
     if made.recipe.loss.piecewise_linear and theirs - ours <= _TIED * ours:
         return
     warnings.warn(

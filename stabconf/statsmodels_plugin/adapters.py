@@ -20,7 +20,7 @@ from statsmodels.robust.robust_linear_model import RLM
 from ..errors import AssumptionError, InputError, InputTypeError
 from ..losses import Huber, Loss, Quantile, Squared
 from ..penalties import NoPenalty, Penalty
-from ..response import location_scale
+from ..units import location_scale
 from .penalty import given_penalty, recovered_penalty
 
 __all__ = ["Recipe", "recipe_maker", "unwrapped"]

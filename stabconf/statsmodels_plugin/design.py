@@ -15,6 +15,7 @@ import patsy
 
 from ..design import Design, build_design
 from ..errors import AssumptionError, FormulaError, InputError
+from ..units import ColumnKinds
 from ..user_frames import as_frame, check_duplicates, check_finite, listed
 
 __all__ = ["ModelDesign", "design_of"]
@@ -80,7 +81,8 @@ class ModelDesign(Design):
         self.kept = np.arange(len(y))
         self._named = labels is not None  # names of arrays are statsmodels' inventions
         place = model.data.const_idx
-        self.intercept = place if place is not None and np.all(X[:, place] == 1.0) else None
+        intercept = place if place is not None and np.all(X[:, place] == 1.0) else None
+        self.kinds = ColumnKinds.numeric(X.shape[1], intercept)
         terms = [name for j, name in enumerate(self.names) if j != self.intercept]
         self.formula = getattr(model, "formula", f"{self.response} ~ {' + '.join(terms) or '1'}")
         own = pd.DataFrame(X, columns=self.names, index=self.index)
@@ -124,7 +126,7 @@ class ModelDesign(Design):
         check_finite(rows, self.names, index, "exog", allow_nan=True)
         return rows, index
 
-    def together(self, new):
+    def together(self, new, standardize):
         raise AssumptionError(
             "transductive=True learns the design map anew, which a model of statsmodels has once for all: "
             "use stabconf.fit with a formula"

@@ -15,19 +15,21 @@ import numpy as np
 import pandas as pd
 
 from ..advice import warn_about
-from ..columns import column_scales
-from ..conformal import ZoneFits
+from ..conformal import Fits
 from ..errors import AssumptionError, DataWarning, InputError
+from ..fitting import Fitted
 from ..results import Results
 from ..summary import summarise_model
+from ..units import ColumnKinds, column_units
 
 __all__ = ["StatsmodelsResults", "make_fits", "standard_columns", "standard_params"]
 
 
 def standard_columns(design, penalty):
-    """The `Standardizer` of the fits: none where a penalty sees the units of the columns."""
+    """The `ColumnUnits` of the fits: none where a penalty sees the units of the columns."""
     shrunk = any(np.any(weights) for weights in penalty.weights(1, np.ones(len(design.names), dtype=bool)))
-    return column_scales(design.X, design.intercept, not shrunk)[0]
+    kinds = ColumnKinds.numeric(design.X.shape[1], design.intercept)
+    return column_units(design.X, kinds, not shrunk)[0]
 
 
 def standard_params(params, design, columns):
@@ -49,12 +51,12 @@ class StatsmodelsResults(Results):
     recipe : Recipe
         Loss, penalty, weights and what is held fixed.
     mismatch : float
-        Largest difference between statsmodels' coefficients and the minimiser, in units of the response's
-        scale, each times the root mean square of its column.
+        Largest difference at a training row between the predictions of statsmodels' coefficients and those of
+        the minimiser, in units of the response's scale.
     """
 
     def __init__(self, model, design, columns, recipe, solution, params, alpha, method):
-        super().__init__(model, design, columns, 0.0, recipe.scale, solution)
+        super().__init__(model, design, columns, Fitted(0.0, recipe.scale, recipe.loss, None, solution))
         self.recipe, self.default_alpha, self.default_method = recipe, alpha, method
         self._own = np.asarray(params, dtype=float)
         self._new_weights = None
@@ -67,13 +69,16 @@ class StatsmodelsResults(Results):
     @property
     def params_standardized(self):
         """Coefficients of the columns that the fits are made with, and of the scaled response (Series)."""
-        return pd.Series(self._theta / self._scale, index=self._design.names, name="params_standardized")
+        return pd.Series(
+            self._theta / self.recipe.scale, index=self._design.names, name="params_standardized"
+        )
 
     @property
     def mismatch(self):
-        found = self._columns.coefficients(self._solution.x, 0.0, self._scale, self._design.intercept)
-        sizes = np.sqrt(np.mean(np.square(self._design.X), axis=0))
-        return float(np.max(np.abs(found - self._own) * sizes, initial=0.0)) / self._scale
+        found = self._columns.apply(self._design.X) @ (
+            self._fitted.solution.x - self._theta / self.recipe.scale
+        )
+        return float(np.max(np.abs(found), initial=0.0))
 
     # Intervals -----------------------------------------------------------------------------------
 
@@ -178,7 +183,7 @@ class StatsmodelsResults(Results):
     @cached_property
     def _fits(self):
         rows = self._columns.apply(self._design.X)
-        return make_fits(rows, self._design, self.recipe, self._solution.x)
+        return make_fits(rows, self._design, self.recipe, self._fitted.solution.x)
 
     _caches = ("_X", "_fits", "_theta")
 
@@ -259,7 +264,7 @@ class StatsmodelsResults(Results):
         return made if np.ndim(root) == 0 else [_divided(intervals, root) for intervals in made]
 
     def _warn_about(self, made, ranking):
-        warn_about(made, self.model.loss, self.model.penalty, self._fits.zones, ranking, depth=1)
+        warn_about(made, self.model.loss, self.model.penalty, ranking, depth=1)
 
     def _p_values(self, row, candidates, side, bound, peers):
         rows, root = self._parted(row[None])
@@ -275,25 +280,14 @@ class StatsmodelsResults(Results):
 
 
 def make_fits(rows, design, recipe, start):
-    """The `ZoneFits` of a recipe, from the design's rows (n, p) and coefficients to start at (p,), both in
+    """The `Fits` of a recipe, from the design's rows (n, p) and coefficients to start at (p,), both in
     the units of the fits."""
     root = 1.0 if recipe.weights is None else np.sqrt(recipe.weights)
     ridge, lasso = recipe.penalty.weights(len(design.y), np.arange(len(design.names)) != design.intercept)
-    return ZoneFits(
-        (rows.T * root).T,
-        design.y * root,
-        recipe.loss,
-        ridge,
-        lasso / recipe.scale,  # an L1 weight has the unit of the response
-        design.intercept,
-        False,
-        start,
-        "auto",
-        1e-8,
-        1000,
-        scale=recipe.scale,
-        ties=True,
-    )
+    lasso = lasso / recipe.scale  # an L1 weight has the unit of the response
+    solving = {"solver": "auto", "tol": 1e-8, "max_iter": 1000}
+    data = (rows.T * root).T, design.y * root
+    return Fits(*data, recipe.loss, ridge, lasso, 0.0, recipe.scale, start, solving)
 
 
 def _divided(intervals, root):

@@ -15,7 +15,7 @@ _ENTRIES = 2_000_000  # of a matrix of all training rows and some new ones
 _GUARD = 1.0 + 1e-9  # rounding errors of the leverages
 
 
-def closed_residuals(fit, rows, ranks, sign, directions):
+def closed_residuals(fit, rows, ranks, sign, direction):
     """New residuals at the ends of the sets.
 
     Parameters
@@ -26,19 +26,17 @@ def closed_residuals(fit, rows, ranks, sign, directions):
     ranks : list of Rank
     sign : {0, 1, -1}
         0 ranks sizes of residuals, 1 residuals, -1 their negatives.
-    directions : sequence of {1, -1}
+    direction : {1, -1}
         1 for upper ends, -1 for lower ones.
 
     Returns
     -------
-    r : (len(directions), len(ranks), m) array
+    r : (len(ranks), m) array
         Valid where ``rate < 1``: the set is then an interval.
-    towards : (m, p) array
-        ``H^-1 x_N``, along which the fit moves.
     own : (m,) array
         Leverages of the new rows: the prediction moves by ``own`` times the new residual.
     rate : (m,) array
-        Bounds on ``|b_i|`` over the training rows, sharp where they are not below 1.
+        Bounds on ``|b_i|`` over the training rows, sharp (but for rounding errors) where they are not below 1.
     """
     lever = fit.leverages
     towards = rows @ fit.hessian_inverse
@@ -46,17 +44,17 @@ def closed_residuals(fit, rows, ranks, sign, directions):
     rate = np.sqrt(own * np.max(lever, initial=0.0)) * _GUARD
     doubtful = np.flatnonzero(rate >= 1.0)
     rate[doubtful] = _largest_pulls(fit, towards[doubtful])
-    out = np.empty((len(directions), len(ranks), len(rows)))
+    out = np.empty((len(ranks), len(rows)))
     order = np.argsort(own) if len(rows) > _ROWS else np.arange(len(rows))
     for first in range(0, len(rows), _ROWS):
         part = order[first : first + _ROWS]
         bound = np.sqrt(np.max(own[part]) * lever) * _GUARD
         for a, rank in enumerate(ranks):
-            out[:, a, part] = _block(fit, towards[part], bound, rank.take(part), sign, directions)
-    return out, towards, own, rate
+            out[a, part] = _block(fit, towards[part], bound, rank.take(part), sign, direction)
+    return out, own, rate
 
 
-def _block(fit, towards, bound, rank, sign, directions):
+def _block(fit, towards, bound, rank, sign, direction):
     """`closed_residuals` of new rows whose ``|b_i|`` are at most ``bound`` (n,), for one rank."""
     r = fit.r[: fit.count]
     score = sign * r if sign else np.abs(r)
@@ -65,7 +63,7 @@ def _block(fit, towards, bound, rank, sign, directions):
         window, rank = rank.window(np.fmin(*ends), np.fmax(*ends))
         pull = towards @ fit.X[window].T
         score, turn = score[window], sign or np.where(r[window] >= 0, 1.0, -1.0)
-        return [rank.kth(score / (1.0 + way * turn * pull)) for way in directions]
+        return rank.kth(score / (1.0 + direction * turn * pull))
 
 
 def _largest_pulls(fit, towards):
@@ -74,5 +72,5 @@ def _largest_pulls(fit, towards):
     size, out = max(1, _ENTRIES // fit.count), np.empty(len(towards))
     for first in range(0, len(towards), size):
         pull = towards[first : first + size] @ X.T
-        out[first : first + size] = np.max(np.abs(pull), axis=1, initial=0.0)
+        out[first : first + size] = np.max(np.abs(pull), axis=1, initial=0.0) * _GUARD
     return out

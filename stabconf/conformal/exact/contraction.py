@@ -43,17 +43,22 @@ class Slow:
     rate: np.ndarray
 
 
-def contractions(base, rows, rank, side, direction):
-    """The rows that contract, in groups (a list of `Slow`), and those without a finite end (bools)."""
-    moves, score, outer = outer_residuals(base, rows, rank, side, direction)
+def contractions(base, rows, rank, score, direction, own):
+    """The rows that contract, in groups (a list of `Slow`), and those without a certain end (bools)."""
+    outer, ask = outer_residuals(base, rows, rank, score, direction, own)
     endless = np.isposinf(outer) & np.isinf(base.steepest(direction))
     slope = base.slope(np.maximum(outer, 0.0), direction)
-    out = []
-    for which, metric, norms, move in moves.groups(slope):
+    values, out = score.values(base.solution.r), []
+    for which, metric, norms, move in ask.moves.groups(slope):
         which = np.arange(len(rows))[which]
-        least = np.maximum(kth_of_lines(score.values, metric.rows, rank.take(which), -move), 0.0)
-        ends = direction * np.array([least, np.where(np.isfinite(outer[which]), outer[which], 0.0)])
-        rate = np.max(metric.rows) * norms * np.max(base.problem.loss.curvature(ends), axis=0)
+        lines = score.norms(metric.rows)
+        least = own[which] * kth_of_lines(values, lines, rank.take(which), -move)
+        least = np.maximum(least, 0.0)
+        farthest = np.where(np.isfinite(outer[which]), outer[which], 0.0)
+        ends = np.sort(direction * np.array([least, np.maximum(farthest, least)]), axis=0)
+        steepest = base.problem.loss.max_curvature(*ends)
+        with np.errstate(invalid="ignore"):
+            rate = own[which] * np.max(lines) * norms * steepest
         good = (rate < _RATE) & (least > 0) & np.isfinite(outer[which])
         if good.any():
             parts = which, norms, least, outer[which], rate

@@ -1,142 +1,127 @@
 """A certified scan of a new row's set, where nothing better applies (theory, section 5).
 
-Fits are made from the top of a zone down to its bottom; each certifies a stretch below it to be in the
-set or out of it, up to a point near the next end. In a zone the scan goes along the new residual, of
-which the response is an increasing function: a row that the fit follows closely has a long range of
-responses but a short one of residuals. In a gap it goes along the response. What is undecided at the
-tolerance is kept.
+Tilted fits are made from the outermost new residual inward, first on one side and then on the other; each
+certifies a stretch to be in the set or out of it, up to a point near the next end. The scan goes along the new
+residual, of which the response is an increasing function: a row that the fit follows closely has a long range
+of responses but a short one of residuals. What is undecided at the tolerance, or when the budget of fits is used
+up, is kept.
 """
 
 import math
-from functools import partial
 
 import numpy as np
 
 from ...path import merge
 from ..stable import outer_residuals
-from .local import CandidatePoint, TiltedPoint
+from .local import TiltedPoint
 
 __all__ = ["scan"]
 
-_FITS = 2000
 _FAR = 1000.0  # a residual, in scales, where no finite end is certain
 _STEEP = 1e6  # or one with this slope, if that is nearer
 _GROWTH = 3.0
 _DOUBLINGS = 40
 
 
-def scan(fits, j, row, rank, side, tol):
-    """The set of a new row in zone or gap ``j``: a list of intervals, and the number of fits.
+def scan(fits, row, rank, score, own, tol, budget):
+    """The set of a new row: a list of intervals, how far they may reach beyond it, and the number of fits.
 
     Parameters
     ----------
-    fits : ZoneFits
-    j : int
+    fits : Fits
     row : (p,) array
     rank : Rank
         With one mass.
-    side : {"two-sided", "upper", "lower"}
+    score : Score
+    own : float
+        Scale of the new row.
     tol : float
-        Relative to the scale of the response.
+        In units of the fit.
+    budget : int
+        Number of fits, at the most.
     """
-    zone, start = fits.zones[j], fits.fit(j).solution.x
-    if zone.is_gap:
-        point, ends = partial(CandidatePoint, fits, zone, row), (zone.upper, zone.lower, zone.lower)
-        pieces, count = _walk(point, *ends, zone.scale, start, rank, side, tol)
-        return merge(pieces, near=0.1 * tol * zone.scale), count
-    point = partial(TiltedPoint, fits, zone, row)
-    high, above = _range_end(fits, j, row, rank, side, 1)
-    low, below = _range_end(fits, j, row, rank, side, -1)
-    if not low < high:
-        return merge(above + below), 2
-    bottom = zone.lower if math.isfinite(zone.lower) else point(low, start).z
-    pieces, count = _walk(point, high, low, bottom, max(1.0, abs(high)), start, rank, side, tol)
-    return merge(zone.cut(pieces + above + below), near=0.1 * tol * zone.scale), count + 2
+    walk = _Walk(fits, row, rank, score, own, tol)
+    for direction in (1, -1):
+        walk.side(direction, budget // 2)
+    return merge(walk.pieces, near=0.1 * tol), walk.loose, walk.count
 
 
-def _walk(point, high, low, bottom, length, theta, rank, side, tol):
-    """Pieces of the set between two ends of a range, and the number of fits.
+class _Walk:
+    """Pieces of a set that are found, what is kept for want of a decision, and the fits it took."""
 
-    ``point(at, start)`` makes the point at a place of the range; ``bottom`` is the response at ``low``.
-    """
-    marks, kept, at = [], [], high
-    while at > low and len(marks) < _FITS:
-        here = point(at, theta)
-        theta, least = here.theta, here.shortest(0.1 * tol)
-        length = here.most(min(at - low, _GROWTH * length))
-        reached, inside, length = here.decide(length, least, rank, side)
-        if reached < least:
-            reached, inside, length = least, True, max(length, least)
-        marks.append(here.z)
-        kept.append(inside)
-        at = min(at - reached, float(np.nextafter(at, -math.inf)))
-    if at > low:  # given up
-        kept[-1] = True
-    ends = [*marks, bottom]
-    return [(ends[i + 1], ends[i]) for i in np.flatnonzero(kept)], len(marks)
+    def __init__(self, fits, row, rank, score, own, tol):
+        self.fits, self.row, self.rank, self.score, self.own, self.tol = fits, row, rank, score, own, tol
+        self.pieces, self.loose, self.count = [], tol, 0
+        self.theta = fits.base.solution.x
+        self.middle = self.point(0.0).w
 
+    def point(self, at, start=None):
+        self.count += 1
+        return TiltedPoint(self.fits, self.row, at, self.theta if start is None else start)
 
-def _range_end(fits, j, row, rank, side, direction):
-    """The new residual at one end of what must be looked at in zone ``j``, and what is kept beyond."""
-    zone, base = fits.zones[j], fits.fit(j)
-    edge = zone.upper if direction > 0 else zone.lower
-    if math.isfinite(edge):
-        return float(CandidatePoint(fits, zone, row, edge, base.solution.x).solution.r[-1]), []
-    if side == "two-sided" or side == ("upper" if direction > 0 else "lower"):
-        far = _farthest(fits, j, row, rank, side, direction)
-        if math.isfinite(far):
-            return direction * far, []
-    with np.errstate(invalid="ignore", divide="ignore"):
-        steep = float(np.abs(fits.loss.inverse_derivative(direction * _STEEP)))
-    far = direction * min(_FAR, steep if steep > 0 else _FAR)
-    z = TiltedPoint(fits, zone, row, far, base.solution.x).z
-    return far, [(z, math.inf) if direction > 0 else (-math.inf, z)]
+    def keep(self, one, other, decided=True):
+        """Put responses between two of them into the set."""
+        self.pieces.append((min(one, other), max(one, other)))
+        if not decided:
+            self.loose = max(self.loose, abs(other - one))
 
+    def side(self, direction, budget):
+        """Look at the new residuals on one side of 0, from the outermost inward."""
+        far, known = self._farthest(direction)
+        at = direction * far
+        here = self.point(at)
+        if not known:
+            self.keep(here.w, direction * math.inf, decided=self._open(direction))
+        length, fits = max(1.0, far), 1
+        while at:
+            last, least = here, here.shortest(0.1 * self.tol)
+            length = min(abs(at), _GROWTH * length)
+            reached, inside, length = here.decide(length, least, self.rank, self.score, self.own)
+            small = reached < least
+            if small:
+                reached, inside, length = min(least, abs(at)), True, max(length, least)
+            at = direction * max(min(abs(at) - reached, math.nextafter(abs(at), 0.0)), 0.0)
+            fits += 1
+            if fits > budget and at:
+                self.keep(last.w, self.middle, decided=False)
+                return
+            here = self.point(at, last.theta) if at else None
+            if inside:
+                self.keep(last.w, self.middle if here is None else here.w)
 
-def _end_of_ray(fits, zone, row, rank, side, direction, start):
-    """The same for squared loss, whose path goes on in a line after its last corner."""
-    last = TiltedPoint(fits, zone, row, direction * _FAR, start)
-    still, error = np.zeros(fits.n), None
-    for segment in last.segments(still, direction * row, 0.0, math.inf):
-        if math.isinf(segment.last):
-            error = last.bounds(still, still)
-            break
-    if error is None:
-        return math.inf
-    r, rate = last.solution.r + segment.begin, segment.end - segment.begin
-    if side == "two-sided":
-        r, rate = np.abs(r), np.abs(rate)
-    else:
-        r, rate = direction * r, direction * rate
-    far = _FAR + segment.first
-    for _ in range(_DOUBLINGS):
-        # Rows that are below the new score and rise no faster stay there.
-        if rank.passed((r + error < far) & (rate <= 1.0)):
-            return far
-        r, far = r + far * rate, 2.0 * far
-    return math.inf
+    def _open(self, direction):
+        """Whether all far responses on this side surely are in the set: those behind a one-sided one."""
+        return self.score.sign == -direction and math.isfinite(self.fits.loss.lipschitz)
 
+    def _farthest(self, direction):
+        """A size of the new residual up to which to look, and whether none beyond it is in the set."""
+        if self.score.sign != -direction:
+            far = self._end(direction)
+            if math.isfinite(far):
+                return far, True
+        with np.errstate(invalid="ignore", divide="ignore"):
+            steep = float(np.abs(self.fits.loss.inverse_derivative(direction * _STEEP)))
+        return min(_FAR, steep if steep > 0 else _FAR), False
 
-def _farthest(fits, j, row, rank, side, direction):
-    """A size of the new residual beyond which none is in the set; inf where unknown.
+    def _end(self, direction):
+        """A size of the new residual beyond which none is in the set; inf where unknown.
 
-    Where slopes are bounded, all fits of large residuals are near the one with the steepest tilt.
-    """
-    zone, base = fits.zones[j], fits.fit(j)
-    outer = float(outer_residuals(base, row[None], rank, side, direction)[2][0])
-    steepest = base.steepest(direction)
-    if not math.isfinite(steepest):
-        if math.isinf(outer) and fits.loss.softness:
-            outer = _end_of_ray(fits, zone, row, rank, side, direction, base.solution.x)
-        return max(outer, 0.0)
-    last = TiltedPoint(fits, zone, row, direction * math.inf, base.solution.x)
-    r = last.solution.r
-    scores = np.abs(r) if side == "two-sided" else direction * r
-    far, still = max(float(rank.kth(scores)), fits.scale / zone.scale), np.zeros(len(r))
-    for _ in range(_DOUBLINGS):
-        short = steepest - abs(float(fits.loss.derivative(direction * far)))
-        error = last.bounds(still, still, max(short, 0.0), row)
-        if error is not None and rank.kth(scores + error) < far:
-            return min(far, max(outer, 0.0))
-        far *= 1.5
-    return max(outer, 0.0)
+        Where slopes are bounded, all fits of large residuals are near the one with the steepest tilt.
+        """
+        base = self.fits.base
+        own = np.array([self.own])
+        found, _ = outer_residuals(base, self.row[None], self.rank, self.score, direction, own)
+        outer = max(float(found[0]), 0.0)
+        steepest = base.steepest(direction)
+        if not math.isfinite(steepest):
+            return outer
+        last = self.point(direction * math.inf)
+        scores, still = self.score.values(last.solution.r), np.zeros(self.fits.n)
+        far = max(self.own * float(self.rank.kth(scores)), 1.0)
+        for _ in range(_DOUBLINGS):
+            short = steepest - abs(float(self.fits.loss.derivative(direction * far)))
+            error = last.bounds(still, still, max(short, 0.0), self.row)
+            if error is not None and self.own * self.rank.kth(scores + self.score.norms(error)) < far:
+                return min(far, outer)
+            far *= 1.5
+        return outer

@@ -3,85 +3,94 @@
 The new residual r fixes the tilt, and r is in the set if r <= Q, the k-th smallest score of the tilted
 fit. From one tilted fit the curvature bound limits Q at every other tilt, so each fit moves a certified
 outer bound to its fixed point; Q changes with the tilt as slowly as a leverage, so a few fits reach the
-tolerance (theory, section 5). Where that contraction cannot be shown the candidate itself is scanned.
+tolerance (theory, section 5). Where that contraction cannot be shown the new residual is scanned.
 """
 
 import numpy as np
 
 from ...path import chord_fits
 from .contraction import contractions
-from .pieces import Pieces, ZoneEnds
+from .ends import Ends
 from .scan import scan
 
-__all__ = ["SmoothPieces"]
+__all__ = ["SmoothSets"]
 
 _ENTRIES = 1_000_000
 _FITS = 12
 
 
-class SmoothPieces(Pieces):
-    """`Pieces` by tilted fits with certified bounds in between.
+class SmoothSets:
+    """Sets by tilted fits with certified bounds in between.
 
     Parameters
     ----------
+    fits : Fits
+    score : Score
     tol : float
         Relative to the scale of the response.
+    budget : int
+        Tilted fits a row.
     """
 
-    def __init__(self, fits, side, tol):
-        super().__init__(fits, side)
-        self.tol = tol
+    def __init__(self, fits, score, tol, budget):
+        self.fits, self.score, self.tol, self.budget = fits, score, tol, budget
+        self.tilted = 0  # tilted fits made
 
-    def pieces(self, j, rows, rank):
-        zone = self.fits.zones[j]
-        if zone.keep:
-            return [[(zone.lower, zone.upper)]] * len(rows)
-        out = []
-        for i, row in enumerate(rows):
-            found, count = scan(self.fits, j, row, rank.take(i), self.side, self.tol)
-            self.tilted += count
-            out.append(found)
-        return out
+    def pieces(self, row, rank, own):
+        """The intervals that make up a row's set, and how far they may reach beyond it."""
+        found, loose, count = scan(self.fits, row, rank, self.score, own, self.tol, self.budget)
+        self.tilted += count
+        return found, loose
 
-    def ends(self, j, rows, ranks, direction):
-        base = self.fits.fit(j)
-        shape = len(ranks), len(rows)
-        distance, simple = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
+    def residuals(self, row, w):
+        """None: the augmented fits at responses must be made one by one."""
+        return None
+
+    def ends(self, rows, ranks, direction, own):
+        """`Ends` of new rows (m, p) whose scales are ``own`` (m,)."""
+        out = Ends.unknown(ranks, len(rows))
+        base = self.fits.base
+        if base.problem.lasso.any():
+            return out
         eta = rows @ base.solution.x
         for a, rank in enumerate(ranks):
-            if not base.problem.lasso.any():
-                distance[a], simple[a] = self._distances(base, rows, rank, direction)
-        return ZoneEnds(
-            ends=base.zone.centre + base.zone.scale * (eta + direction * distance),
-            prediction=np.broadcast_to(base.predict(rows), shape),
-            simple=simple,
-            theta=np.zeros((*shape, rows.shape[1])),
-            tilt=np.zeros(shape),
-            gain=np.ones(shape),
-        )
+            groups, endless = contractions(base, rows, rank, self.score, direction, own)
+            out.ends[a, endless] = direction * np.inf
+            out.simple[a, endless] = True
+            out.tol[a, endless] = np.inf
+            for slow in groups:
+                self._settle(out, a, slow, base, rows, eta, rank, direction, own)
+        return out
 
-    def _distances(self, base, rows, rank, direction):
-        """Distances of the ends from the base prediction, and whether the walk settles them (m,)."""
-        groups, endless = contractions(base, rows, rank, self.side, direction)
-        out, simple = np.where(endless, np.inf, np.nan), endless.copy()
+    def _settle(self, out, a, slow, base, rows, eta, rank, direction, own):
+        """Fill in the ends of rows that contract, a few at a time."""
         size = max(1, _ENTRIES // self.fits.n)
-        for slow in groups:
-            for first in range(0, len(slow.which), size):
-                part = slice(first, first + size)
-                at = slow.which[part]
-                inside = slow.outer[part].copy(), slow.least[part], slow.norms[part]
-                out[at], simple[at] = self._walk(
-                    base, slow.metric, rows[at], *inside, rank.take(at), direction
-                )
-        return out, simple
+        for first in range(0, len(slow.which), size):
+            part = slice(first, first + size)
+            at = slow.which[part]
+            distance, settled = self._walk(
+                base,
+                slow.metric,
+                rows[at],
+                slow.outer[part].copy(),
+                slow.least[part],
+                slow.norms[part],
+                rank.take(at),
+                direction,
+                own[at],
+            )
+            out.ends[a, at] = eta[at] + direction * distance
+            out.simple[a, at] = settled
+            out.tol[a, at] = self.tol
 
-    def _walk(self, base, metric, rows, outer, least, norms, rank, direction):
-        """Distances of the ends, certified from outside, and whether they are within the tolerance."""
+    def _walk(self, base, metric, rows, outer, least, norms, rank, direction, own):
+        """Distances of the ends from the base prediction, certified from outside, and whether they are within
+        the tolerance."""
         loss, inverse = base.problem.loss, base.base_root.W.T @ base.base_root.W
         theta = np.repeat(base.solution.x[None], len(rows), axis=0)
-        plain = rank.kth(self.score(base.solution.r))
-        r = np.clip(np.broadcast_to(plain, len(rows)), least, outer)
-        limit = metric.kappa * base.widths
+        plain = own * rank.kth(self.score.values(base.solution.r))
+        r = np.clip(plain, least, outer)
+        limit, rises = metric.kappa * base.widths, self.score.norms(metric.rows)
         settled = np.zeros(len(rows), dtype=bool)
         distance = np.full(len(rows), np.nan)
         left = np.arange(len(rows))
@@ -93,8 +102,8 @@ class SmoothPieces(Pieces):
             self.tilted += len(left)
             inside = np.all(np.abs(residuals - base.solution.r) <= limit, axis=1)
             error = metric.inflation * np.sqrt(np.einsum("ij,jk,ik->i", e, inverse, e))
-            scores, here, near = self.score(residuals), r[left], rank.take(left)
-            now = near.kth(scores)
+            scores, here, near, scale = self.score.values(residuals), r[left], rank.take(left), own[left]
+            now = scale * near.kth(scores)
 
             def move(at):
                 """Move of the fits between the tilt of ``here`` and that of a residual ``at``."""
@@ -102,7 +111,7 @@ class SmoothPieces(Pieces):
 
             def bound(at):
                 """Upper bound on the order statistic between them."""
-                return near.kth(scores + move(at)[:, None] * metric.rows)  # noqa: B023
+                return scale * near.kth(scores + move(at)[:, None] * rises)  # noqa: B023
 
             farthest = outer[left]
             for _ in range(2):  # from above, down to here

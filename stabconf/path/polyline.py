@@ -1,0 +1,176 @@
+"""The fit of the augmented sample along one new row's path, and the conformal set on it (theory 5).
+
+The path is a polyline: at each corner stand the coefficients and the new row's own residual; between
+two corners, and on the two rays beyond, both are linear. The tilt is what the path is followed by, so a row of
+extreme leverage loses no digits: its residual is the tilt itself, not a small difference of large numbers.
+A training row is below the candidate on at most two open intervals of a stretch, whose ends are roots of
+lines: sorting the roots gives the set, whatever its shape.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .lines import TIES, merge, uncovered
+from .tilted import tilted_fits
+
+__all__ = ["Polyline", "polylines"]
+
+
+@dataclass(frozen=True)
+class Polyline:
+    """A path over the whole line of responses, in units of the fit.
+
+    Attributes
+    ----------
+    x : (p,) array
+        The new design row.
+    theta : (K, p) array
+        Coefficients at the corners.
+    e : (K,) array
+        Residuals of the new row there.
+    rays : pair of ((p,) array, float)
+        Movement of the coefficients and of the new residual per unit beyond the first and the last corner.
+    unknown : (K - 1,) array of bool
+        Stretches of which only the ends are known.
+    """
+
+    x: np.ndarray
+    theta: np.ndarray
+    e: np.ndarray
+    rays: tuple
+    unknown: np.ndarray
+
+    @cached_property
+    def w(self):
+        """Responses at the corners (K,), ascending."""
+        return np.maximum.accumulate(self.theta @ self.x + self.e)
+
+    @cached_property
+    def speeds(self):
+        """Change of the response per unit of each ray; 0 where a ray does not lead anywhere."""
+        return tuple(float(move @ self.x) + change for move, change in self.rays)
+
+    def at(self, w):
+        """Coefficients (g, p) and new residuals (g,) at responses ``w``."""
+        corners = self.w
+        place = np.clip(np.searchsorted(corners, w), 1, max(len(corners) - 1, 1))
+        last = np.minimum(place, len(corners) - 1)
+        one, two = corners[place - 1], corners[last]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(two > one, (np.clip(w, one, two) - one) / (two - one), 0.0)
+        theta = self.theta[place - 1] + share[:, None] * (self.theta[last] - self.theta[place - 1])
+        e = self.e[place - 1] + share * (self.e[last] - self.e[place - 1])
+        for (move, change), speed, end, way in zip(
+            self.rays, self.speeds, (corners[0], corners[-1]), (-1, 1), strict=True
+        ):
+            beyond = np.maximum(way * (w - end), 0.0) / abs(speed) if speed else np.zeros(len(w))
+            theta = theta + beyond[:, None] * move
+            e = e + beyond * change
+        return theta, e
+
+    def knows(self, w):
+        """Whether the fits at responses ``w`` (g,) are known."""
+        corners = self.w
+        inside = (w > corners[0]) & (w < corners[-1])
+        if not self.unknown.any():
+            return np.ones(len(w), dtype=bool)
+        place = np.clip(np.searchsorted(corners, w) - 1, 0, len(self.unknown) - 1)
+        return ~(inside & self.unknown[place])
+
+    def stretches(self):
+        """``(first, theta, e, move, change, speed, length)`` of every stretch and ray that leads anywhere.
+
+        ``length`` is 1 for a stretch and infinite for a ray, ``speed`` the change of the response per unit.
+        """
+        for j in np.flatnonzero(np.diff(self.w) > 0):
+            move, change = self.theta[j + 1] - self.theta[j], self.e[j + 1] - self.e[j]
+            yield j, self.w[j], self.theta[j], self.e[j], move, change, self.w[j + 1] - self.w[j], 1.0
+        for corner, ray, speed in zip((0, -1), self.rays, self.speeds, strict=True):
+            if speed:
+                yield None, self.w[corner], self.theta[corner], self.e[corner], *ray, speed, np.inf
+
+    def pieces(self, X, v, rank, score, own=1.0, slack=None):
+        """Intervals of responses that make up the set (a list of pairs).
+
+        Parameters
+        ----------
+        X, v : (n, p) and (n,) arrays
+            Training rows.
+        rank : Rank
+            With one mass.
+        score : Score
+        own : float
+            Scale of the new row, as the score's are of the training rows.
+        slack : (n,) array, optional
+            Added to the new score where it is compared with a row's, instead of a tolerance for ties.
+        """
+        rows = slice(None) if rank.which is None else rank.which
+        alone, X, v = rank.alone(), X[rows], v[rows]
+        slack = -TIES if slack is None else slack[rows]
+        out = []
+        for place, first, theta, e, move, change, speed, length in self.stretches():
+            if place is not None and self.unknown[place]:
+                out.append((first, first + speed))
+                continue
+            lines = score.lines(v - X @ theta, -(X @ move), rows)
+            new = score.own_lines(e, change, own)
+            for low, high in uncovered(lines, new, length, alone, slack):
+                out.append(tuple(sorted((first + speed * low, first + speed * high))))
+        return merge([*out, *((w, w) for w in self._points(X, v, alone, score, own, rows, slack))])
+
+    def _points(self, X, v, rank, score, own, rows, slack):
+        """Corners that are in the set, which no stretch around them need be."""
+        scores = score.values(v - self.theta @ X.T, rows)
+        new = score.own_values(self.e, own)
+        return self.w[~rank.passed(scores < (new[:, None] + slack))]
+
+
+def polylines(fit, rows, slopes, refit):
+    """The `Polyline`s of new rows; None for a path that could not be followed at all.
+
+    Parameters
+    ----------
+    fit : ClippedFit
+        Of the training rows.
+    rows : (m, p) array
+    slopes : tuple of float
+        ``(down, up)`` of the loss.
+    refit : callable
+        As in `tilted_fits`.
+    """
+    soft, ways = bool(fit.soft[0]), []
+    for direction, slope in zip((-1, 1), slopes, strict=True):
+        tilt = np.full(len(rows), -direction * slope)
+        ways.append(tilted_fits(fit, rows, tilt, refit, corners=True))
+    return [_joined(fit, x, i, ways, slopes, soft) for i, x in enumerate(rows)]
+
+
+def _joined(fit, x, i, ways, slopes, soft):
+    """The path of one row from its two sides; None where one that has no end could not be followed."""
+    if any(found.corners[i] is None and np.isinf(slope) for found, slope in zip(ways, slopes, strict=True)):
+        return None
+    theta, e, rays, unknown = [], [], [], []
+    for direction, found, slope in zip((-1, 1), ways, slopes, strict=True):
+        if found.corners[i] is None:
+            size, bends = np.array([0.0, slope]), np.array([fit.theta, fit.theta + found.move[i]])
+        else:
+            size, bends = found.corners[i]
+        theta.append(bends[::direction] if direction < 0 else bends[1:])
+        residual = direction * size if soft else np.zeros(len(size))
+        e.append(residual[::direction] if direction < 0 else residual[1:])
+        unknown.append(np.full(len(size) - 1, found.corners[i] is None))
+        rays.append(_ray(found, i, x, direction, slope))
+    return Polyline(x, np.concatenate(theta), np.concatenate(e), tuple(rays), np.concatenate(unknown))
+
+
+def _ray(found, i, x, direction, slope):
+    """Movement of coefficients and new residual beyond the last corner on one side."""
+    move = found.direction[i]
+    if found.endless[i]:  # the fit follows the response; its size is that of the response
+        speed = abs(move @ x)
+        return (move / speed, 0.0) if speed > 0 else (np.zeros(len(x)), 0.0)
+    if np.isinf(slope):
+        return move, float(direction)
+    return np.zeros(len(x)), float(direction)

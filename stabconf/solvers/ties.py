@@ -1,0 +1,94 @@
+"""Which minimiser is meant where several tie: the one of smallest norm (theory, section 2).
+
+It is the limit of a vanishing ridge penalty. An objective of straight pieces reaches that limit at a small
+weight already. For losses with curvature it lies in the row space of the design, which is then taken as the
+space of coefficients. Either way the minimiser is unique, so that a set of it is defined.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import linalg
+
+from .problem import certify
+
+__all__ = ["TieBreak", "smallest_norm", "vanishing_ridge"]
+
+_VANISHING = 1e-9  # ridge weight a row that stands for one tending to 0
+_DEPENDENT = 1e-10  # columns of length 1 that are nearer than this to the span of others depend on them
+_OUTSIDE = 1e-8  # share of a row outside of the row space
+
+
+@dataclass(frozen=True)
+class TieBreak:
+    """What makes the minimiser of a problem unique.
+
+    Attributes
+    ----------
+    basis : (p, r) array or None
+        Orthonormal basis of the row space; None for all coefficients.
+    extra : (p,) array or None
+        Vanishing ridge weights; None where there are none.
+    """
+
+    basis: np.ndarray | None = None
+    extra: np.ndarray | None = None
+
+    def apply(self, problem):
+        """The problem with one minimiser."""
+        if self.extra is not None:
+            return replace(problem, ridge=problem.ridge + self.extra)
+        if self.basis is None:
+            return problem
+        none = np.zeros(self.basis.shape[1])
+        return replace(
+            problem, X=problem.X @ self.basis, ridge=none, lasso=none, tilt=problem.tilt @ self.basis
+        )
+
+    def coordinates(self, rows):
+        """Rows, or coefficients, (..., p) in the coordinates of `apply`."""
+        return rows if self.basis is None else rows @ self.basis
+
+    def outside(self, rows):
+        """Which rows (m, p) have a part that no training row has (bools)."""
+        if self.basis is None:
+            return np.zeros(len(rows), dtype=bool)
+        rest = rows - (rows @ self.basis) @ self.basis.T
+        return np.linalg.norm(rest, axis=1) > _OUTSIDE * np.linalg.norm(rows, axis=1)
+
+    def lift(self, problem, solution, tol):
+        """The `Solution` of the problem itself from that of the problem with one minimiser."""
+        if self.basis is None and self.extra is None:
+            return solution
+        theta = solution.x if self.basis is None else self.basis @ solution.x
+        l1 = solution.l1_multipliers if self.basis is None else np.zeros(len(theta))
+        return certify(problem, theta, solution.multipliers, l1, tol=tol, nit=solution.nit)
+
+
+def smallest_norm(problem):
+    """The `TieBreak` of a problem."""
+    if np.all(problem.ridge > 0):
+        return TieBreak()
+    if problem.loss.piecewise_linear:
+        return vanishing_ridge(problem)
+    rank = _rank(problem.X)
+    if rank == problem.X.shape[1]:
+        return TieBreak()
+    if problem.ridge.any() or problem.lasso.any():
+        return vanishing_ridge(problem)
+    return TieBreak(basis=np.ascontiguousarray(linalg.svd(problem.X, full_matrices=False)[2][:rank].T))
+
+
+def vanishing_ridge(problem):
+    """The `TieBreak` that adds vanishing ridge weights where there are none."""
+    return TieBreak(extra=np.where(problem.ridge > 0, 0.0, _VANISHING * len(problem.v)))
+
+
+def _rank(X):
+    """Number of columns that do not depend on others, whatever their units."""
+    norms = np.linalg.norm(X, axis=0)
+    columns = X[:, norms > 0] / norms[norms > 0]
+    if not columns.size:
+        return 0
+    triangle = linalg.qr(columns, mode="r", pivoting=True)[0]
+    return int(np.count_nonzero(np.abs(np.diag(triangle)) > _DEPENDENT))
