@@ -24,7 +24,7 @@ from splits import Contender, by, measured
 
 import stabconf
 from stabconf.conformal import exact
-from stabconf.response import location_scale
+from stabconf.units import location_scale
 from stabconf.scores import p_values
 from stabconf.solvers import Problem, minimise
 

@@ -18,7 +18,7 @@ from sklearn.linear_model import QuantileRegressor
 from sklearn.svm import LinearSVR
 
 from stabconf.losses import LAD
-from stabconf.response import location_scale
+from stabconf.units import location_scale
 from stabconf.solvers import Problem, minimise
 
 PENALTIES = (0.1, 0.01)

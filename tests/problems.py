@@ -1,12 +1,15 @@
 """Seeded random problems: heavy tails, ties, duplicated rows, collinear columns, more columns than rows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stabconf.conformal import ZoneFits
+from stabconf.conformal import Fits
+from stabconf.fitting import Parts
 from stabconf.losses import LAD, Huber, Linex, LogCosh, Power, PseudoHuber, Quantile, Squared
-from stabconf.response import location_scale
+from stabconf.penalties import as_penalty
+from stabconf.results import ModelSpec
+from stabconf.units import ColumnKinds, ColumnUnits, location_scale
 
 LOSS_INSTANCES = [
     Squared(),
@@ -48,10 +51,27 @@ class Drawn:
         return (self.y - centre) / scale
 
 
-def zone_fits(drawn, loss, standardize=True):
-    start = np.zeros(drawn.X.shape[1])
-    parts = drawn.X, drawn.y, loss, drawn.ridge, drawn.lasso, 0, standardize, start
-    return ZoneFits(*parts, "auto", 1e-8, 1000)
+def fits_of(drawn, loss, standardize=True, solver="auto"):
+    start, solving = np.zeros(drawn.X.shape[1]), {"solver": solver, "tol": 1e-8, "max_iter": 1000}
+    given = drawn.X, drawn.y, loss, drawn.ridge, drawn.lasso
+    if not standardize:
+        return Fits.in_own_unit(*given, start, solving)
+    return Fits(*given, *location_scale(drawn.y, loss.level), start, solving)
+
+
+def parted_fits(X, y, loss, penalty):
+    """`Fits` of rows as they are whose fits to parts of them learn their units from the part."""
+    given = ("auto", 1e-8, 1000, "y", [])
+    model = ModelSpec("y ~ x", loss, as_penalty(penalty), True, "drop", *given)
+    same = ColumnUnits(np.zeros(X.shape[1]), np.ones(X.shape[1]))
+    parts = Parts(X, y, ColumnKinds.numeric(X.shape[1], 0), same, model)
+    return replace(plain_fits(X, y, loss, penalty * len(y)), parts=parts)
+
+
+def plain_fits(X, y, loss, ridge, standardize=True):
+    """`Fits` of rows as they are, with a ridge weight for all coefficients."""
+    drawn = Drawn(X, y, X[:1], ridge / len(y), 0.0)
+    return fits_of(drawn, loss, standardize)
 
 
 def draw(kind, seed, n=40, p=4, penalty=None, l1_ratio=None):

@@ -1,5 +1,6 @@
 """Exact sets against brute force: p flips at every end, inner in exact in stable, whatever the shape."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -7,19 +8,18 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from problems import KINDS, LOSS_INSTANCES, draw, zone_fits
+from problems import KINDS, LOSS_INSTANCES, draw, fits_of, plain_fits
 from referee import p_value, refit
 from scipy import stats
 
 import stabconf
-from stabconf.conformal import ZoneFits, conformity, exact
+from stabconf.conformal import conformity, exact
 from stabconf.conformal.stable import stable
-from stabconf.errors import AssumptionError
 from stabconf.losses import LAD, Huber, LogCosh, Power, PseudoHuber, Quantile, Squared
 from stabconf.path import ClippedFit, merge, tilted_fits
-from stabconf.response import location_scale
 from stabconf.solvers import Problem, minimise
 from stabconf.stability import default_bound
+from stabconf.units import location_scale
 
 ALPHAS = (0.05, 0.1, 0.3, 0.5)
 CLIPPED = [loss for loss in LOSS_INSTANCES if loss.softness is not None]
@@ -53,10 +53,8 @@ def assert_ends_flip(drawn, loss, alpha, side, made, inside, outside):
 
 def flips(loss, kind, seed, n, p, penalty, l1_ratio, alpha, side, inside, outside):
     drawn = draw(kind, seed, n=n, p=min(p, 2 * n), penalty=penalty, l1_ratio=l1_ratio)
-    fits = zone_fits(drawn, loss)
+    fits = fits_of(drawn, loss)
     (made,) = exact(fits, drawn.new, [alpha], side=side)
-    if any(zone.keep for zone in fits.zones):
-        return  # location or scale degenerates: kept, and said so
     scale = max(fits.scale, location_scale(drawn.y, loss.level)[1])
     assert_ends_flip(drawn, loss, alpha, side, made, inside * scale, outside * scale)
 
@@ -113,7 +111,7 @@ def test_larger_samples_flip_too(loss, n):
 def test_inner_in_exact_in_stable(loss, kind):
     for seed, alpha in enumerate(ALPHAS):
         drawn = draw(kind, seed, n=30, penalty=10.0 ** (seed - 2), l1_ratio=0.0)
-        fits = zone_fits(drawn, loss)
+        fits = fits_of(drawn, loss)
         (made,) = exact(fits, drawn.new, [alpha])
         outer = stable(fits, drawn.new, alpha, bound=default_bound(loss), inner=True)
         near = 2e-6 * fits.scale
@@ -126,15 +124,14 @@ def test_inner_in_exact_in_stable(loss, kind):
 @pytest.mark.parametrize("loss", CLIPPED, ids=lambda loss: loss.describe())
 def test_followed_paths_arrive_where_the_solver_does(loss):
     drawn = draw("heavy", 3, n=200, p=6, penalty=0.01, l1_ratio=0.3)
-    fits = zone_fits(drawn, loss)
-    zone = fits.zones[0]
-    problem = fits.problem(zone.centre, zone.scale)
+    fits = fits_of(drawn, loss)
+    problem = fits.problem
     fit = ClippedFit.of(problem, minimise(problem))
     rows = np.random.default_rng(0).standard_normal((20, 6))
     tilt = np.random.default_rng(1).uniform(-0.5, 0.5, 20)
     found = tilted_fits(fit, rows, tilt, refit=None)
     for i in range(20):
-        fresh = minimise(fits.problem(zone.centre, zone.scale, tilt[i] * rows[i]))
+        fresh = minimise(replace(problem, tilt=tilt[i] * rows[i]))
         assert fit.theta + found.move[i] == pytest.approx(fresh.x, abs=1e-8)
 
 
@@ -157,7 +154,7 @@ def test_sets_that_are_not_intervals_come_with_their_pieces():
 @pytest.mark.parametrize("loss", LOSS_INSTANCES, ids=lambda loss: loss.describe())
 def test_conformity_is_the_p_value_of_the_refitted_sample_and_lies_between_its_bounds(loss):
     drawn = draw("heavy", 5, n=40, penalty=0.05, l1_ratio=0.0)
-    fits = zone_fits(drawn, loss)
+    fits = fits_of(drawn, loss)
     z = np.linspace(*np.quantile(drawn.y, [0.02, 0.98]), 25)
     p, low, high = conformity(fits, drawn.new[0], z, "two-sided", default_bound(loss))
     for candidate, value in zip(z, p, strict=True):
@@ -179,15 +176,15 @@ def test_several_alphas_and_several_processes_change_nothing(loss):
         np.testing.assert_allclose(both[alpha], frame, atol=5e-6)
 
 
-def test_a_set_inside_a_wide_gap_is_found_exactly():
+def test_a_set_between_two_modes_is_found_exactly():
     drawn = draw("bimodal", 4, n=31, penalty=1.0, l1_ratio=0.0)
     for loss in (LAD(), Huber(), Squared()):
-        (made,) = exact(zone_fits(drawn, loss), drawn.new, [0.5])
+        (made,) = exact(fits_of(drawn, loss), drawn.new, [0.5])
         assert_ends_flip(drawn, loss, 0.5, "two-sided", made, 1e-4, 1e-5)
 
 
 @pytest.mark.parametrize("loss", ["lad", "huber", "squared", "logcosh"])
-def test_penalty_zero_works_where_the_minimiser_is_unique(loss):
+def test_penalty_zero_works_and_a_column_that_is_there_twice_changes_nothing(loss):
     rng = np.random.default_rng(0)
     data = pd.DataFrame({"x": rng.standard_normal(50), "z": rng.standard_normal(50)})
     data["y"] = data["x"] + rng.standard_t(2, 50)
@@ -198,9 +195,10 @@ def test_penalty_zero_works_where_the_minimiser_is_unique(loss):
     outside = [ends["lower"] - step, ends["upper"] + step]
     assert (res.conformity(data.iloc[:1], inside)["p"] > 0.2).all()
     assert (res.conformity(data.iloc[:1], outside)["p"] <= 0.2).all()
-    with pytest.raises(AssumptionError, match="not unique"):
-        twice = data.assign(copy=data["x"])
-        stabconf.fit("y ~ x + copy", twice, loss=loss, penalty=0).conf_int_conformal(twice)
+    both = stabconf.fit("y ~ x + z + copy", data.assign(copy=data["x"]), loss=loss, penalty=0)
+    twice = both.conf_int_conformal(data.assign(copy=data["x"]).iloc[:1], alpha=0.2).iloc[0]
+    np.testing.assert_allclose(twice, ends, atol=1e-6)
+    assert both.params["x"] == pytest.approx(both.params["copy"], abs=1e-6)  # the smallest norm
 
 
 @pytest.mark.slow
@@ -216,8 +214,7 @@ def test_coverage_is_exact_to_binomial_error(loss, penalty):
     for _ in range(draws):
         X = np.column_stack([np.ones(n + new), rng.standard_normal((n + new, 2))])
         y = X @ [1.0, 2.0, -1.0] + rng.standard_t(2, n + new)
-        ridge = np.full(3, n * penalty)
-        fits = ZoneFits(X[:n], y[:n], loss, ridge, np.zeros(3), 0, True, np.zeros(3), "auto", 1e-8, 200)
+        fits = plain_fits(X[:n], y[:n], loss, n * penalty)
         (made,) = exact(fits, X[n:], [alpha])
         hits += int(np.sum((made.lower <= y[n:]) & (y[n:] <= made.upper)))
     # New rows of one draw share their training rows, which spreads the count more than a binomial:
@@ -236,7 +233,7 @@ def test_merge_joins_what_touches():
 def test_a_problem_of_more_columns_than_rows_has_a_valid_set():
     drawn = draw("wide", 7, penalty=0.01, l1_ratio=0.5)
     for loss in (LAD(), Squared(), Huber()):
-        (made,) = exact(zone_fits(drawn, loss), drawn.new, [0.3])
+        (made,) = exact(fits_of(drawn, loss), drawn.new, [0.3])
         assert made.lower[0] <= made.upper[0]
         problem = Problem(drawn.X, drawn.standardised(), loss, drawn.ridge, drawn.lasso)
         assert minimise(problem).success

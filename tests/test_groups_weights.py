@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from problems import KINDS, draw, zone_fits
+from problems import KINDS, draw, fits_of
 from referee import refit
 from scipy import stats
 
@@ -17,9 +17,9 @@ from stabconf.conformal.scoring import as_scoring
 from stabconf.conformal.stable import stable
 from stabconf.errors import AssumptionError, FormulaError, InputError, InputTypeError, SampleSizeWarning
 from stabconf.losses import LAD, Huber, LogCosh, PseudoHuber, Quantile, Squared
-from stabconf.response import location_scale
 from stabconf.scores import Peers, Rank, kth_of_lines
 from stabconf.stability import default_bound
+from stabconf.units import location_scale
 
 LOSSES = [LAD(), Quantile(0.8), Huber(), Squared(), LogCosh()]
 SIDES = ["two-sided", "upper", "lower"]
@@ -74,9 +74,7 @@ def test_exact_endpoints_flip_the_p_value_within_groups_and_by_weight(loss, rank
         if loss.name == "logcosh" and kind in ("heavy", "bimodal", "unscaled"):
             continue  # the referee's exponential cones fail on heavy tails
         drawn = draw(kind, seed, n=25 + 5 * seed, p=4, penalty=10.0 ** -(seed % 3), l1_ratio=0.0)
-        fits, peers = zone_fits(drawn, loss), drawn_peers(drawn, ranked, seed)
-        if any(zone.keep for zone in fits.zones):
-            continue
+        fits, peers = fits_of(drawn, loss), drawn_peers(drawn, ranked, seed)
         alpha, side = (0.3, 0.1, 0.5)[seed % 3], SIDES[0 if seed < 6 else seed % 3]
         (made,) = exact(fits, drawn.new, [alpha], side=side, peers=peers)
         assert bool(np.isinf(made.width[0])) or side == "two-sided" or peers.open(alpha)
@@ -91,7 +89,7 @@ def test_exact_endpoints_flip_the_p_value_within_groups_and_by_weight(loss, rank
 def test_enclosures_contain_the_exact_set_and_inner_sets_lie_in_it(loss, ranked):
     for seed, kind in enumerate(("plain", "wide", "tied", "heavy", "bimodal")):
         drawn = draw(kind, seed, n=40, penalty=0.3, l1_ratio=0.0)
-        fits, peers = zone_fits(drawn, loss), drawn_peers(drawn, ranked, seed)
+        fits, peers = fits_of(drawn, loss), drawn_peers(drawn, ranked, seed)
         bound = default_bound(loss)
         for side in SIDES:
             (sharp,) = exact(fits, drawn.new, [0.3], side=side, peers=peers)
@@ -114,7 +112,7 @@ def test_enclosures_contain_the_exact_set_and_inner_sets_lie_in_it(loss, ranked)
 @pytest.mark.parametrize("loss", LOSSES, ids=name_of)
 def test_many_rows_with_their_own_weights_have_the_sets_they_have_alone(loss):
     drawn = draw("bimodal", 3, n=50, penalty=0.05, l1_ratio=0.0)
-    fits, rng = zone_fits(drawn, loss), np.random.default_rng(5)
+    fits, rng = fits_of(drawn, loss), np.random.default_rng(5)
     rows = rng.standard_normal((12, 4))
     rows[:, 0] = 1.0
     peers = drawn_peers(drawn, "weights", 1, len(rows))
@@ -137,7 +135,7 @@ def test_many_rows_with_their_own_weights_have_the_sets_they_have_alone(loss):
 @pytest.mark.parametrize("loss", [LAD(), Huber(), Squared(), LogCosh()], ids=name_of)
 def test_constant_weights_and_one_group_change_nothing(loss):
     drawn = draw("heavy", 2, n=40, penalty=0.1, l1_ratio=0.0)
-    fits = zone_fits(drawn, loss)
+    fits = fits_of(drawn, loss)
     for peers in (Peers(40, np.arange(40)), Peers(40, None, np.full(40, 0.3), np.array([0.3]))):
         for alpha in (0.1, 0.3, 5 / 41):
             plain, same = (exact(fits, drawn.new, [alpha], peers=each)[0] for each in (None, peers))
@@ -165,7 +163,7 @@ def test_weighted_order_statistics_of_lines_are_the_sort_for_masses_of_their_own
 def test_p_values_are_those_of_the_refit_and_lie_between_their_bounds():
     for seed, loss in enumerate((LAD(), Huber(), Squared())):
         drawn = draw("plain", seed, n=30, penalty=0.2, l1_ratio=0.0)
-        fits, peers = zone_fits(drawn, loss), drawn_peers(drawn, "both", seed)
+        fits, peers = fits_of(drawn, loss), drawn_peers(drawn, "both", seed)
         z = np.linspace(np.min(drawn.y), np.max(drawn.y), 9)
         p, low, high = conformity(fits, drawn.new[0], z, "two-sided", default_bound(loss), peers.take(0))
         expected = [brute_p(drawn, loss, one, "two-sided", peers, 1e-8) for one in z]
@@ -175,7 +173,7 @@ def test_p_values_are_those_of_the_refit_and_lie_between_their_bounds():
 
 def test_scored_sets_contain_the_refitted_ones_within_groups_by_weight():
     drawn, loss = draw("plain", 4, n=30, penalty=0.5, l1_ratio=0.0), Huber()
-    fits, peers = zone_fits(drawn, loss), drawn_peers(draw("plain", 4, n=30), "both", 4)
+    fits, peers = fits_of(drawn, loss), drawn_peers(draw("plain", 4, n=30), "both", 4)
     scoring = as_scoring("dual", None, "two-sided", loss, "stable", learned=False)
     (made,) = scored_stable(fits, drawn.new, [0.3], scoring, peers=peers)
     (sharp,) = METHODS["root"].run(fits, drawn.new, [0.3], side="two-sided", score="dual", peers=peers)

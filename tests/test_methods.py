@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from problems import KINDS, draw, zone_fits
+from problems import KINDS, draw, fits_of, parted_fits
 from referee import p_value, refit
 from scipy import stats
 from sklearn.ensemble import GradientBoostingRegressor
@@ -16,8 +16,8 @@ import stabconf
 from stabconf import AssumptionError, InputError, InputTypeError
 from stabconf.conformal import (
     METHODS,
+    Fits,
     Method,
-    ZoneFits,
     batch,
     cross,
     cv_plus,
@@ -57,7 +57,7 @@ def frame():
 @pytest.mark.parametrize("loss", [*LIPSCHITZ, Squared()], ids=name_of)
 def test_replace_one_and_batch_hold_the_exact_set_and_their_inner_ones_lie_in_it(loss, kind):
     drawn = draw(kind, 3, n=30, penalty=0.5, l1_ratio=0.0)
-    fits = zone_fits(drawn, loss)
+    fits = fits_of(drawn, loss)
     for side in ("two-sided", "upper"):
         (full,) = exact(fits, drawn.new, [ALPHA], side=side)
         for z_hat in (None, np.quantile(drawn.y, [0.9])):
@@ -74,7 +74,7 @@ def test_replace_one_and_batch_hold_the_exact_set_and_their_inner_ones_lie_in_it
 def test_replace_one_is_its_definition_with_the_published_constant(loss):
     """mu +- (k-th smallest of |r_i| + tau_i, plus tau_N), tau_i = 2 rho |x_i| |x_N| / (n penalty)."""
     drawn = draw("plain", 6, n=25, penalty=0.7, l1_ratio=0.0)
-    fits = zone_fits(drawn, loss, standardize=False)
+    fits = fits_of(drawn, loss, standardize=False)
     z_hat = float(np.median(drawn.y))
     (made,) = replace_one(fits, drawn.new, [ALPHA], z_hat=np.array([z_hat]), bound="paper")
     residuals = refit(
@@ -95,10 +95,10 @@ def test_the_published_constants_of_smooth_and_of_strongly_convex_losses():
     start, new = np.zeros(drawn.X.shape[1]), np.array([[1.0, 0.1, 0.0, 0.2]])
     k, bound = conformal_rank(ALPHA, 40), np.sqrt(2.0 * 0.5 * np.ptp(drawn.y) ** 2)
     for ridge in (drawn.ridge, np.zeros(4)):
-        parts = drawn.X, drawn.y, Squared(), ridge, np.zeros(4), 0, False, start, "auto", 1e-8, 1000
-        fits = ZoneFits(*parts)
+        solving = {"solver": "auto", "tol": 1e-8, "max_iter": 1000}
+        fits = Fits(drawn.X, drawn.y, Squared(), ridge, np.zeros(4), 0.0, 1.0, start, solving)
         made = stable(fits, new, ALPHA, bound="paper")
-        solution = fits.fit(0).solution
+        solution = fits.base.solution
         tau = np.full(41, 2.0 * bound)
         if ridge.any():
             norms = np.linalg.norm(np.vstack([drawn.X, new]), axis=1) / np.sqrt(ridge[0])
@@ -138,7 +138,7 @@ def test_a_batch_of_one_is_replace_one_and_more_points_never_widen_it():
     drawn = draw("heavy", 1, n=40, penalty=0.3, l1_ratio=0.0)
     rows = np.vstack([drawn.new, drawn.X[:4]])
     for loss in LIPSCHITZ:
-        fits = zone_fits(drawn, loss)
+        fits = fits_of(drawn, loss)
         points = np.quantile(drawn.y, [0.3, 0.5, 0.8]) * np.ones((len(rows), 1))
         (together,) = batch(fits, rows, [ALPHA], z_hat=points)
         for column in points.T:
@@ -152,7 +152,7 @@ def test_a_batch_of_one_is_replace_one_and_more_points_never_widen_it():
 @pytest.mark.parametrize("loss", LIPSCHITZ, ids=name_of)
 def test_interpolation_holds_the_exact_set(loss, kind):
     drawn = draw(kind, 2, n=30, penalty=1.0, l1_ratio=0.0)
-    fits = zone_fits(drawn, loss)
+    fits = fits_of(drawn, loss)
     (full,) = exact(fits, drawn.new, [ALPHA])
     for queries in (1, 4, [float(np.median(drawn.y)), float(np.max(drawn.y) + 1.0)]):
         (made,) = interpolation(fits, drawn.new, [ALPHA], queries=queries, inner=True)
@@ -165,7 +165,7 @@ def test_interpolation_is_its_definition_on_a_grid():
     """Outer: |z - mu(z)| - 3 tau_N <= k-th smallest of |y_i - mu_i(z)| + 3 tau_i, mu interpolated."""
     drawn = draw("plain", 4, n=20, penalty=1.0, l1_ratio=0.0)
     loss = Huber()
-    fits = zone_fits(drawn, loss, standardize=False)
+    fits = fits_of(drawn, loss, standardize=False)
     queries = np.quantile(drawn.y, [0.1, 0.5, 0.9])
     (made,) = interpolation(fits, drawn.new, [ALPHA], queries=queries, bound="norm")
     X = np.vstack([drawn.X, drawn.new])
@@ -214,7 +214,7 @@ def test_a_method_refuses_what_it_cannot_certify_and_names_the_assumption(frame)
 @pytest.mark.parametrize("loss", LIPSCHITZ, ids=name_of)
 def test_root_and_grid_agree_with_exact_to_their_resolution(loss, side):
     drawn = draw("heavy", 5, n=40, penalty=0.1, l1_ratio=0.0)
-    fits = zone_fits(drawn, loss)
+    fits = fits_of(drawn, loss)
     (full,) = exact(fits, drawn.new, [ALPHA], side=side)
     (found,) = root(fits, drawn.new, [ALPHA], side=side, tol=1e-6)
     (near,) = grid(fits, drawn.new, [ALPHA], side=side, points=400)
@@ -255,9 +255,7 @@ def squares():
     X = np.column_stack([np.ones(30), rng.standard_normal((30, 2)) * [1.0, 5.0]])
     y = X @ [1.0, 2.0, 0.3] + rng.standard_t(3, 30)
     new = np.column_stack([np.ones(4), rng.standard_normal((4, 2))])
-    ridge, start = np.full(3, 30 * 0.1), np.zeros(3)
-    fits = ZoneFits(X, y, Squared(), ridge, np.zeros(3), 0, True, start, "auto", 1e-8, 1000)
-    return X, y, new, fits
+    return X, y, new, parted_fits(X, y, Squared(), 0.1)
 
 
 def test_split_is_its_definition(squares):
@@ -568,7 +566,7 @@ def test_a_method_and_a_loss_are_one_line_each_from_outside(frame, monkeypatch):
 
 def test_a_new_row_at_its_prediction_pulls_nothing_so_replace_one_is_stable():
     drawn = draw("plain", 7, n=30, penalty=0.4, l1_ratio=0.0)
-    fits = zone_fits(drawn, LogCosh(), standardize=False)
+    fits = fits_of(drawn, LogCosh(), standardize=False)
     for bound in ("norm", "curvature"):
         (pinned,) = replace_one(fits, drawn.new, [ALPHA], bound=bound)
         plain = stable(fits, drawn.new, ALPHA, bound=bound)
@@ -577,7 +575,7 @@ def test_a_new_row_at_its_prediction_pulls_nothing_so_replace_one_is_stable():
 
 def test_p_values_of_the_referee_agree_with_the_set_of_a_method():
     drawn = draw("plain", 9, n=20, penalty=0.2, l1_ratio=0.0)
-    fits = zone_fits(drawn, LAD())
+    fits = fits_of(drawn, LAD())
     (made,) = root(fits, drawn.new, [ALPHA], tol=1e-7)
     for z, wanted in ((made.upper[0] - 1e-4, True), (made.upper[0] + 1e-4, False)):
         residuals = refit(drawn.X, drawn.y, drawn.new, z, LAD(), drawn.ridge, drawn.lasso)[0]

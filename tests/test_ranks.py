@@ -1,15 +1,12 @@
 """Order statistics: the conformal rank, zones of the response, the k-th smallest of many lines."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from referee import augmented_location_scale
 
-from stabconf.response import ceil_rank, location_scale, zones
 from stabconf.scores import Peers, Rank, conformal_rank, kth_of_lines, kth_smallest, p_values
+from stabconf.units import ceil_rank, location_scale
 
 
 def test_rank_is_guarded_against_floating_point():
@@ -52,33 +49,6 @@ def test_kth_of_lines_handles_many_lines_and_infinite_moves():
     for j in (0, 17, 2999):
         assert got[j] == np.sort(offset + r[j] * slope)[17999]
     assert np.all(np.isposinf(kth_of_lines(offset, slope, Rank(20001), r)))
-
-
-@pytest.mark.parametrize("level", [0.5, 0.1, 0.25, 0.9, None])
-@pytest.mark.parametrize("kind", ["normal", "ties", "bimodal", "constant", "few"])
-def test_zones_cover_the_line_with_the_augmented_location_and_scale(kind, level):
-    rng = np.random.default_rng(3)
-    y = {
-        "normal": rng.standard_normal(30),
-        "ties": np.round(rng.standard_normal(25)),
-        "bimodal": np.append(rng.standard_normal(12), 50 + rng.standard_normal(12)),
-        "constant": np.full(8, 2.0),
-        "few": np.array([0.0, 1.0]),
-    }[kind]
-    pieces = zones(y, level)
-    assert pieces[0].lower == -np.inf and pieces[-1].upper == np.inf
-    for left, right in pairwise(pieces):
-        assert left.upper == right.lower
-    for piece in pieces:
-        low, high = max(piece.lower, -200.0), min(piece.upper, 200.0)
-        for z in np.linspace(low, high, 7)[1:-1]:
-            centre, scale = augmented_location_scale(np.append(y, z), level)
-            if piece.keep:
-                continue
-            assert piece.centres[0] - 1e-12 <= centre <= piece.centres[1] + 1e-12
-            assert min(piece.scales) - 1e-12 <= scale <= max(piece.scales) + 1e-12
-            if not piece.is_gap:
-                assert (piece.centre, piece.scale) == pytest.approx((centre, scale), abs=1e-12)
 
 
 def test_location_and_scale_are_equivariant():

@@ -3,12 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-from problems import draw, zone_fits
+from problems import draw, fits_of, parted_fits
 from referee import refit
 
 import stabconf
 from stabconf import AssumptionError, InputError, InputTypeError, UserScore
-from stabconf.conformal import FixedScale, LearnedScale, ZoneFits, root, split
+from stabconf.conformal import FixedScale, LearnedScale, root, split
 from stabconf.conformal.scored import scored_stable
 from stabconf.conformal.scoring import as_scoring
 from stabconf.losses import LAD, Huber, Linex, LogCosh
@@ -52,7 +52,7 @@ def test_level_sets_hold_the_residuals_with_scores_up_to_the_level(score):
 @pytest.mark.parametrize("kind", ["plain", "heavy", "tied"])
 def test_stable_sets_of_any_score_hold_the_refitted_one(loss, kind):
     drawn = draw(kind, 3, n=30, penalty=0.5, l1_ratio=0.0)
-    fits = zone_fits(drawn, loss)
+    fits = fits_of(drawn, loss)
     sigma = FixedScale(np.linspace(0.5, 2.0, 30), np.array([1.3]))
     for given, scale in ((UserScore(tilted_size, lipschitz=2.0), None), (None, sigma), ("squared", sigma)):
         scoring = as_scoring(given, scale, "two-sided", loss, "stable", learned=False)
@@ -71,7 +71,7 @@ def test_the_closed_form_of_a_scaled_stable_set():
     """Single zone: mu +- (sigma_N (k-th smallest of (|r_i| + tau_i) / sigma_i) + tau_N)."""
     drawn = draw("plain", 5, n=25, penalty=0.8, l1_ratio=0.0)
     loss = Huber()
-    fits = zone_fits(drawn, loss, standardize=False)
+    fits = fits_of(drawn, loss, standardize=False)
     sigma = FixedScale(np.linspace(0.5, 2.0, 25), np.array([1.7]))
     scoring = as_scoring(None, sigma, "two-sided", loss, "stable", learned=False)
     (made,) = scored_stable(fits, drawn.new, [ALPHA], scoring, bound="norm")
@@ -112,19 +112,7 @@ def test_widths_follow_a_scale(frame):
 
 def test_split_with_a_learned_scale_is_its_definition(frame):
     X = np.column_stack([np.ones(80), frame["x"]])
-    fits = ZoneFits(
-        X,
-        frame["y"].to_numpy(),
-        Huber(),
-        np.full(2, 8.0),
-        np.zeros(2),
-        0,
-        True,
-        np.zeros(2),
-        "auto",
-        1e-8,
-        1000,
-    )
+    fits = parted_fits(X, frame["y"].to_numpy(), Huber(), 0.1)
     S = np.column_stack([np.ones(80), np.log(frame["x"])])
     (made,) = split(fits, X[:3], [ALPHA], random_state=5, scale=LearnedScale(S, S[:3]))
     order = np.random.default_rng(5).permutation(80)
@@ -216,7 +204,7 @@ def test_a_score_is_one_line_from_outside(frame, monkeypatch):
 
 def test_root_with_a_score_flips_the_p_value():
     drawn = draw("plain", 8, n=25, penalty=0.3, l1_ratio=0.0)
-    fits = zone_fits(drawn, Huber())
+    fits = fits_of(drawn, Huber())
     (made,) = root(fits, drawn.new, [ALPHA], score=UserScore(tilted_size, lipschitz=2.0), tol=1e-7)
     for z, wanted in ((made.lower[0] + 1e-4, True), (made.lower[0] - 1e-4, False)):
         residuals = refit(drawn.X, drawn.y, drawn.new, z, Huber(), drawn.ridge, drawn.lasso)[0]

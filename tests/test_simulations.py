@@ -3,14 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+from problems import plain_fits
 from scipy import stats
 from sklearn.datasets import load_diabetes
 
 import stabconf
-from stabconf.conformal import ZoneFits
 from stabconf.conformal.stable import stable
 from stabconf.losses import LAD, Huber, LogCosh, Quantile, Squared
-from stabconf.response import location_scale
 from stabconf.solvers import Problem, minimise
 from stabconf.stability import default_bound
 
@@ -21,10 +20,7 @@ def covered(rng, n, loss, alpha, penalty, side):
     X = np.column_stack([np.ones(n + 1), rng.standard_normal((n + 1, p - 1))])
     noise = rng.standard_t(1.5, n + 1) * (1.0 + X[:, 1] ** 2)
     y = X @ [1.0, 2.0, -1.0] + noise
-    ridge, lasso = np.full(p, n * penalty), np.zeros(p)
-    centre, scale = location_scale(y[:n], loss.level)
-    start = minimise(Problem(X[:n], (y[:n] - centre) / scale, loss, ridge, lasso)).x
-    fits = ZoneFits(X[:n], y[:n], loss, ridge, lasso, 0, True, start, "auto", 1e-8, 200)
+    fits = plain_fits(X[:n], y[:n], loss, n * penalty)
     made = stable(fits, X[n:], alpha, side=side, bound=default_bound(loss))
     return made.lower[0] <= y[n] <= made.upper[0]
 
@@ -62,11 +58,9 @@ def brute_force_end(fits, row, alpha, start, inside, direction):
     """Outer end of {z : p(z) > alpha} by bisection with refits, starting at a point outside."""
 
     def is_in(z):
-        y = np.append(fits.y, z)
-        centre, scale = location_scale(y, fits.loss.level)
-        rows = np.vstack([fits.X, row])
-        problem = Problem(rows, (y - centre) / scale, fits.loss, fits.ridge, fits.lasso)
-        scores = np.abs(minimise(problem, fits.fit(0).solution.x).r)
+        v = (np.append(fits.y, z) - fits.centre) / fits.scale
+        problem = Problem(np.vstack([fits.X, row]), v, fits.loss, fits.ridge, fits.lasso)
+        scores = np.abs(minimise(problem, fits.base.solution.x).r)
         return (1 + np.sum(scores[:-1] >= scores[-1])) / len(scores) > alpha
 
     low, high = inside, start
