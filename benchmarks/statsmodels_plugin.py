@@ -26,13 +26,15 @@ def cost_row(label, fit, n, p, m, repeats, seed):
     y, X, weights, new = drawn(n, p, m, seed)
     res = fit(y, X, weights)
     classical, _ = best_time(lambda: res.get_prediction(new).summary_frame(alpha=ALPHA), repeats)
-    made = stabconf.conformal(res, alpha=ALPHA)
+    made, options = stabconf.conformal(res, alpha=ALPHA), {"progress": False}
+    if label == "WLS":
+        options["wls_weights"] = 1.0
 
     def again():
-        return made.conf_int_conformal(new, progress=False)
+        return made.conf_int_conformal(new, **options)
 
     def first():
-        return stabconf.conformal(res, alpha=ALPHA).conf_int_conformal(new, progress=False)
+        return stabconf.conformal(res, alpha=ALPHA).conf_int_conformal(new, **options)
 
     times = [best_time(function, repeats)[0] / classical for function in (again, first)]
     share = peak_memory(again) / (8 * n * m)

@@ -1,5 +1,6 @@
 """Checks of what a user asks of the intervals, and warnings about what they got."""
 
+import sys
 import warnings
 
 import numpy as np
@@ -8,8 +9,18 @@ from .checks import is_number
 from .conformal import FixedScale, LearnedScale
 from .errors import InputError, InputTypeError, SampleSizeWarning, StabilityWarning
 
-__all__ = ["as_responses", "as_scale", "check_alpha", "check_candidates", "check_one_alpha", "warn_about"]
+__all__ = [
+    "DEFAULT_ALPHA",
+    "as_responses",
+    "as_scale",
+    "check_alpha",
+    "check_candidates",
+    "check_one_alpha",
+    "warn_about",
+    "warn_user",
+]
 
+DEFAULT_ALPHA = 0.05  # wherever none is given
 _NAMED = 5  # groups that a warning names
 
 
@@ -106,31 +117,28 @@ def as_scale(scale, design, exog, complete):
     return FixedScale(trained, new), complete
 
 
-def warn_about(made, loss, penalty, ranking=None, depth=0):
+def warn_about(made, loss, penalty, ranking=None):
     """Warn, once and of the gravest thing alone, about a call's intervals.
 
-    ``loss`` and ``penalty`` are None for an estimator that stabconf knows nothing of. ``depth`` counts the
-    calls between the user's and that of `BaseResults.conf_int_conformal`.
+    ``loss`` and ``penalty`` are None for an estimator that stabconf knows nothing of.
     """
     n = int(np.max(made[0].n, initial=0))
     short = [intervals for intervals in made if np.any(intervals.too_few)]
     open_rows = max(intervals.open_rows for intervals in made)
     share = max(intervals.stability_share for intervals in made)
     if short:
-        _warn(_too_few(min(short, key=lambda each: each.alpha), ranking), SampleSizeWarning, depth)
+        warn_user(_too_few(min(short, key=lambda each: each.alpha), ranking), SampleSizeWarning)
     if short or loss is None:
         return
     where = f"loss {loss.describe()}, penalty {penalty.describe()} and n = {n}"
     if open_rows:
-        _warn(
-            f"{open_rows} intervals are infinite, for {_why_open(made[0], loss, where)}",
-            StabilityWarning,
-            depth,
+        warn_user(
+            f"{open_rows} intervals are infinite, for {_why_open(made[0], loss, where)}", StabilityWarning
         )
     elif share > 0.5:
         fix = "use method='exact', raise penalty or add rows"
         text = f"stability makes up {share:.0%} of the mean width with {where}: {fix}"
-        _warn(text, StabilityWarning, depth)
+        warn_user(text, StabilityWarning)
 
 
 def _too_few(intervals, ranking):
@@ -177,5 +185,9 @@ def _why_open(intervals, loss, where):
     return f"with {where} a far response can pull the fit along: {fix}"
 
 
-def _warn(message, category, depth):
-    warnings.warn(message, category, stacklevel=5 + depth)  # points at the user's call
+def warn_user(message, category):
+    """Warn with the line that called the package, however many of its own calls lie between."""
+    frame, level, package = sys._getframe(), 1, __name__.partition(".")[0]
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

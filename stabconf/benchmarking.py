@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .advice import check_one_alpha
+from .advice import DEFAULT_ALPHA, check_one_alpha
 from .checks import is_count
 from .conformal import METHODS, progress_bar, refitted
 from .design import build_design, caller_scope
@@ -30,7 +30,7 @@ _SETTINGS = ["formula", "loss", "l1_ratio", "alpha", "new", "random_state", "opt
 _MEASURES = ["coverage", "length", "infinite", "time"]
 
 
-def oracle(results, exog, y, alpha=0.05):
+def oracle(results, exog, y, alpha=None):
     """Intervals of the fit that has seen the new response: what a conformal set would be at its best.
 
     Parameters
@@ -39,7 +39,7 @@ def oracle(results, exog, y, alpha=0.05):
     exog : DataFrame
     y : sequence of float
         The responses of ``exog``.
-    alpha : float
+    alpha : float, optional
 
     Returns
     -------
@@ -56,11 +56,12 @@ def oracle(results, exog, y, alpha=0.05):
        lower  upper
     0  188.0  502.0
     """
-    alpha = check_one_alpha(alpha)
     if not isinstance(results, Results):
         raise InputTypeError(
             f"results is a {type(results).__name__}: give the results of a loss and a penalty"
         )
+    results._require_refit("the oracle")
+    alpha = check_one_alpha(results._level(alpha))
     rows, index = results._new_rows(exog)
     values = np.asarray(y, dtype=float)
     if values.shape != (len(rows),):
@@ -134,7 +135,7 @@ def compare(
     data,
     methods=("exact", "stable", "split"),
     penalty=0.1,
-    alpha=0.1,
+    alpha=DEFAULT_ALPHA,
     repeats=100,
     random_state=0,
     *,

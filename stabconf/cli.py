@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from .advice import DEFAULT_ALPHA
 from .benchmarking import compare_in_scope
 from .data_files import check_table_path, read_table, table_kind, write_table
 from .errors import InputError, StabconfError
@@ -113,7 +114,9 @@ def _add_model(command):
     command.add_argument(
         "--l1-ratio", type=float, default=0.0, metavar="SHARE", help="0 ridge (default) to 1"
     )
-    command.add_argument("--alpha", type=float, default=0.1, help="miscoverage (default: %(default)s)")
+    command.add_argument(
+        "--alpha", type=float, default=DEFAULT_ALPHA, help="miscoverage (default: %(default)s)"
+    )
 
 
 def _add_fit(commands):

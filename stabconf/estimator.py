@@ -66,18 +66,18 @@ class EstimatorResults(BaseResults):
         features = self._features(self._X)
         self._fits = EstimatorFits(features, design.y, copy.deepcopy(model.estimator), model.tau)
 
-    def summary(self, alpha=0.05):
+    def summary(self, alpha=None):
         """Summary tables: the estimator, and what its intervals at the training points promise.
 
         Parameters
         ----------
-        alpha : float
+        alpha : float, optional
 
         Returns
         -------
         statsmodels.iolib.summary.Summary
         """
-        alpha = check_one_alpha(alpha)
+        alpha = check_one_alpha(self._level(alpha))
         methods = ["split"] if self.model.tau is None else ["stable", "split"]
         made = [self._intervals(self._X, [alpha], method, "two-sided", {})[0] for method in methods]
         return summarise_estimator(self, self._design, made)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from .advice import check_alpha, check_one_alpha
+from .coverage import Ranks
 from .errors import InputError, InputTypeError
 from .frames import PER_LEVEL
 from .grouping import group_labels
@@ -30,6 +31,8 @@ class Bands:
         Of the interval frame: response, alpha, side, method, guarantee, ...
     training : bool
         Whether these are the training rows.
+    ranks : Ranks or None
+        The order statistics that the intervals rest on; None with weights of a shift.
     """
 
     frame: pd.DataFrame
@@ -39,6 +42,7 @@ class Bands:
     y: np.ndarray | None
     attrs: dict
     training: bool
+    ranks: Ranks | None = None
 
     @property
     def widths(self):
@@ -77,12 +81,14 @@ class Bands:
 
     def report(self, groups):
         """The `WidthReport` by these groups."""
-        return width_report(self.widths, self.hits, groups, self.attrs)
+        return width_report(self.widths, self.hits, groups, self.attrs, self.ranks)
 
 
 def bands_of(results, new, alpha, response, options):
-    """`Bands` of one level; ``options`` are those of ``conf_int_conformal``."""
-    (band,) = bands_of_levels(results, new, [check_one_alpha(alpha)], response, options)
+    """`Bands` of one level, by default that of the results; ``options`` are those of
+    ``conf_int_conformal``."""
+    alpha = check_one_alpha(results._level(alpha))
+    (band,) = bands_of_levels(results, new, [alpha], response, options)
     return band
 
 
@@ -102,8 +108,21 @@ def bands_of_levels(results, new, alphas, response, options):
             attrs[name] = ends.attrs[name][place]
         one = ends.xs(alpha, axis=1, level=0)
         sides = {name: one[name].to_numpy(dtype=float) for name in ("lower", "upper")}
-        made.append(replace(first, attrs=attrs, **sides))
+        made.append(replace(first, attrs=attrs, ranks=_ranks(results, new, options, attrs, y), **sides))
     return made
+
+
+def _ranks(results, new, options, attrs, y):
+    """The `Ranks` of the rows; None where there are no responses to judge, or weights."""
+    if y is None or options.get("weights") is not None:
+        return None
+    if "groups" not in attrs:
+        return Ranks(np.zeros(len(y), dtype=int), [attrs["k"]], [attrs["n"]])
+    ranking, _ = results._ranking(new, options["groups"], None, np.ones(len(y), dtype=bool))
+    found, place = ranking.groups, np.full(len(y), -1)
+    for at, label in enumerate(attrs["groups"]):
+        place[found.new == found.labels.index(label)] = at
+    return Ranks(place, *([each[name] for each in attrs["groups"].values()] for name in ("k", "n")))
 
 
 def _responses(design, new, frame, response):

@@ -21,7 +21,6 @@ class Prediction:
 
     def conf_int(self, alpha=None):
         """Conformal intervals for new responses (DataFrame)."""
-        alpha = self._results.default_alpha if alpha is None else alpha
         return self._results.conf_int_conformal(self._exog, alpha=alpha, **self._options)
 
     def summary_frame(self, alpha=None):
@@ -35,7 +34,7 @@ class Prediction:
             weights or a fixed scale also ``group`` (or a column for each of several), ``weight`` and
             ``scale``. Rows with missing values are kept, as NaN.
         """
-        alpha = self._results.default_alpha if alpha is None else alpha
+        alpha = self._results._level(alpha)
         if not np.isscalar(alpha):
             raise InputTypeError(f"alpha={alpha!r}: summary_frame takes one number; loop, or use conf_int")
         ends = self.conf_int(alpha).add_prefix("obs_ci_")

@@ -27,7 +27,7 @@ _PATH_ROWS = 100
 class Presentation:
     """Tables, figures and reports of results; a part of every results class."""
 
-    def width_report(self, new=None, by=None, alpha=0.05, response=None, **options):
+    def width_report(self, new=None, by=None, alpha=None, response=None, **options):
         """Widths of the intervals, in all or by group, and their coverage where responses are known.
 
         Parameters
@@ -37,7 +37,8 @@ class Presentation:
         by : str, mapping, or list of these, optional
             Groups: a column, a term such as ``"C(g)"`` or ``"income > 500"``; bins of a number as
             ``{"income": 4}`` (of equal counts) or ``{"income": [0, 500, 1000]}`` (closed on the right).
-        alpha : float
+        alpha : float, optional
+            Miscoverage, by default ``default_alpha``: 0.05, or what `stabconf.conformal` was given.
         response : str or sequence of float, optional
             Responses of ``new`` as the model has them (transformed, where the formula does that), or
             their column. By default the left side of the formula, where ``new`` has its columns. The
@@ -48,7 +49,8 @@ class Presentation:
         Returns
         -------
         WidthReport
-            A DataFrame, a line a group, with ``to_markdown()``, ``to_latex()`` and ``to_html()``.
+            A DataFrame, a line a group, with ``to_markdown()``, ``to_latex()`` and ``to_html()``. Beside
+            the coverage is the range in which it should fall if intervals cover as promised.
 
         Examples
         --------
@@ -65,7 +67,7 @@ class Presentation:
         bands = bands_of(self, new, alpha, response, options)
         return bands.report(self._groups(bands, by))
 
-    def plot_intervals(self, new=None, x=None, alpha=0.05, response=None, ax=None, **options):
+    def plot_intervals(self, new=None, x=None, alpha=None, response=None, ax=None, **options):
         """Intervals with predictions, and responses over them where they are known.
 
         Parameters
@@ -95,14 +97,14 @@ class Presentation:
         bands = bands_of(self, new, alpha, response, options)
         return draw_intervals(bands, None if x is None else self._column(bands, x), x, ax)
 
-    def plot_conformity(self, new, alpha=0.05, z=None, side="two-sided", bound=None, ax=None):
+    def plot_conformity(self, new, alpha=None, z=None, side="two-sided", bound=None, ax=None):
         """The conformity function of one row: p, between p_lo and p_up, with the set marked.
 
         Parameters
         ----------
         new : DataFrame
             One row.
-        alpha : float
+        alpha : float, optional
         z : sequence of float, optional
             Candidate responses; by default 201 of them about the set.
         side, bound
@@ -144,9 +146,11 @@ class Presentation:
         arrays = [np.asarray(values, dtype=float) for values in columns]
         order = np.argsort(arrays[0])
         arrays = [values[order] for values in arrays]
-        return draw_conformity(*arrays, pieces, alpha, bands.mean[0], bands.attrs["response"], ax)
+        return draw_conformity(
+            *arrays, pieces, bands.attrs["alpha"], bands.mean[0], bands.attrs["response"], ax
+        )
 
-    def plot_widths(self, new=None, by=None, alpha=0.05, ax=None, **options):
+    def plot_widths(self, new=None, by=None, alpha=None, ax=None, **options):
         """The distribution of the widths: a histogram, or by group a box (5, 25, 50, 75, 95 %) and points.
 
         Parameters
@@ -171,7 +175,7 @@ class Presentation:
         groups = self._groups(bands, by)
         return draw_widths(bands.widths, *crossed(groups), bands.attrs, ax)
 
-    def plot_stability(self, new=None, penalties=None, alpha=0.05, ax=None, progress=False):
+    def plot_stability(self, new=None, penalties=None, alpha=None, ax=None, progress=False):
         """Mean width of exact, stable and ball intervals over penalties; the fit's own is marked.
 
         Refits with each penalty. Choosing one by this figure uses the rows that the intervals rest on:
@@ -183,7 +187,7 @@ class Presentation:
             New rows; by default up to 100 of the training design points.
         penalties : sequence of float, optional
             By default from 0.001 to 10.
-        alpha : float
+        alpha : float, optional
         ax : matplotlib Axes, optional
         progress : bool or None
             Show a progress bar.
@@ -207,7 +211,8 @@ class Presentation:
                 f"plot_stability refits with other penalties, and {type(self).__name__} has none: fit with "
                 "a loss and a penalty"
             )
-        alpha, chosen = check_one_alpha(alpha), float(self.model.penalty.strength)
+        self._require_refit("plot_stability")
+        alpha, chosen = check_one_alpha(self._level(alpha)), float(self.model.penalty.strength)
         penalties = as_penalties(penalties, [*_PENALTIES, chosen])
         if new is None:
             frame = self._design.frame_of(None)
@@ -223,7 +228,7 @@ class Presentation:
         new : DataFrame
             New rows, which the fit has not seen, with their responses.
         alphas : sequence of float, optional
-            By default 0.05, 0.1, 0.2, ..., 0.8.
+            By default 0.05, 0.1, 0.2, ..., 0.8, and ``default_alpha``.
         response, **options
             As in `width_report`.
         ax : matplotlib Axes, optional
@@ -231,7 +236,9 @@ class Presentation:
         Returns
         -------
         Axes
-            The band holds the coverage of so many independent rows in 95 % of cases, at each level.
+            The band is where the coverage falls in 95 % of samples (of the training rows and as many new
+            ones) if intervals cover as promised, at each level; `WidthReport` says more. With ``weights``
+            there is none.
 
         Examples
         --------
@@ -251,7 +258,8 @@ class Presentation:
             )
         if "alpha" in options:
             raise InputError(f"alpha={options['alpha']!r}: the figure is over levels; give them as alphas")
-        alphas = sorted(set(np.atleast_1d(_LEVELS if alphas is None else alphas).tolist()))
+        alphas = np.append(_LEVELS, self.default_alpha) if alphas is None else alphas
+        alphas = sorted(set(np.atleast_1d(alphas).tolist()))
         levels = bands_of_levels(self, new, alphas, response, options)
         if np.isnan(levels[0].hits).all():
             raise InputError(
@@ -260,7 +268,7 @@ class Presentation:
             )
         return draw_coverage(coverage_table(levels), ax)
 
-    def report(self, path, new=None, alpha=0.05, by=None, response=None, **options):
+    def report(self, path, new=None, alpha=None, by=None, response=None, **options):
         """Write a report: summary, widths, figures, data checks, how to cite, versions.
 
         Parameters

@@ -1,12 +1,11 @@
 """Results of several quantile regressions, and the conformal band between two of them."""
 
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from .advice import check_candidates, check_one_alpha, warn_about
+from .advice import check_candidates, check_one_alpha, warn_about, warn_user
 from .conformal import BAND_METHODS, BandFits, band_conformity, make_intervals
 from .errors import AssumptionError, DataWarning, InputError, InputTypeError
 from .fitting import fit_rows
@@ -156,7 +155,7 @@ class QuantileResults(BaseResults):
         return (made.diff(axis=1).iloc[:, 1:] < 0).any(axis=1).rename("crossing")
 
     def conf_int_conformal(
-        self, exog=None, alpha=0.05, method="auto", side="two-sided", *, pair=None, **options
+        self, exog=None, alpha=None, method="auto", side="two-sided", *, pair=None, **options
     ):
         """Conformal prediction intervals: the band between two quantiles, widened or narrowed to cover.
 
@@ -200,12 +199,11 @@ class QuantileResults(BaseResults):
         out.attrs |= {"pair": chosen, "crossing": crossed.tolist()}
         if len(crossed):
             rows = ", ".join(map(str, crossed[:5]))
-            warnings.warn(
+            warn_user(
                 f"quantiles {chosen[0]:g} and {chosen[1]:g} cross at {len(crossed)} of {len(made)} rows "
                 f"(the first {rows}): intervals stay valid, but a set may be empty there; look at the "
                 "formula, or raise penalty",
                 DataWarning,
-                stacklevel=2,
             )
         return out
 
@@ -246,12 +244,12 @@ class QuantileResults(BaseResults):
                 out[i, 0] = band_conformity(band, rows[i], candidates, side, peers.take(a))
         return conformity_frame(out, index, candidates, ["p"])
 
-    def summary(self, alpha=0.05):
+    def summary(self, alpha=None):
         """Summary tables: the fits, their coefficients and what the intervals promise.
 
         Parameters
         ----------
-        alpha : float
+        alpha : float, optional
             Level at which the interval block is computed, at the training design points (at 200 of them
             where there are more).
 
@@ -272,7 +270,7 @@ class QuantileResults(BaseResults):
         income         0.3429     0.5479     0.6925
         ===========================================
         """
-        alpha = check_one_alpha(alpha)
+        alpha = check_one_alpha(self._level(alpha))
         rows, where = self._summary_rows()
         made = None
         if len(self._levels) > 1:

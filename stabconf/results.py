@@ -204,7 +204,7 @@ class Results(BaseResults):
         columns = pd.Index([*self._design.index, "new"], dtype=object)
         return pd.DataFrame(out, index=index, columns=columns)
 
-    def conformal_set(self, exog, candidates, alpha=0.05, side="two-sided", groups=None, weights=None):
+    def conformal_set(self, exog, candidates, alpha=None, side="two-sided", groups=None, weights=None):
         """The candidates in each row's conformal set, for responses that take few values.
 
         Parameters
@@ -213,7 +213,7 @@ class Results(BaseResults):
             New rows.
         candidates : sequence of float
             The values that a response can take; categories coded as numbers.
-        alpha : float
+        alpha : float, optional
         side : {"two-sided", "upper", "lower"}
         groups, weights : optional
             Rank within groups, or by weight, as in `conf_int_conformal`.
@@ -233,7 +233,7 @@ class Results(BaseResults):
         0    (400.0,)
         dtype: object
         """
-        alpha = check_one_alpha(alpha)
+        alpha = check_one_alpha(self._level(alpha))
         values = check_candidates(candidates, "candidates")
         p = (
             self.conformity(exog, values, side, groups=groups, weights=weights)["p"]
@@ -244,12 +244,12 @@ class Results(BaseResults):
 
     # Presentation --------------------------------------------------------------------------------
 
-    def summary(self, alpha=0.05):
+    def summary(self, alpha=None):
         """Summary tables: the fit, the coefficients and what the intervals promise.
 
         Parameters
         ----------
-        alpha : float
+        alpha : float, optional
             Level at which the interval block is computed, at the training design points (at 200 of them
             where there are more).
 
@@ -271,7 +271,7 @@ class Results(BaseResults):
         income          0.515        1.138
         ==================================
         """
-        alpha = check_one_alpha(alpha)
+        alpha = check_one_alpha(self._level(alpha))
         rows, where = self._summary_rows()
         made = [self._attempt(rows, alpha, method) for method in ("exact", "stable")]
         return self._summarised(*made, where)
@@ -328,10 +328,12 @@ class Results(BaseResults):
         warn_about(made, self.model.loss, self.model.penalty, ranking)
 
     def _with_map(self, design, columns):
+        self._require_refit("another design map")
         return _refitted(self.model, design, columns)
 
     def _with_penalty(self, strength):
         """Itself refitted with another strength of the penalty."""
+        self._require_refit("another penalty")
         penalty = as_penalty(strength, self.model.penalty.l1_ratio)
         return _refitted(replace(self.model, penalty=penalty), self._design, self._columns)
 

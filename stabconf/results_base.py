@@ -6,9 +6,9 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from .advice import as_responses, as_scale, check_alpha
+from .advice import DEFAULT_ALPHA, as_responses, as_scale, check_alpha
 from .conformal import FixedScale
-from .errors import InputError, InputTypeError
+from .errors import AssumptionError, InputError, InputTypeError
 from .files import write_whole
 from .frames import interval_frame, level_frame
 from .prediction import Prediction
@@ -29,13 +29,20 @@ class BaseResults(Presentation):
     and ``_described()``, the model in a few words.
     """
 
-    default_alpha = 0.05  # of `get_prediction`
+    default_alpha = DEFAULT_ALPHA  # of every method, table and figure that is given none
 
     def __init__(self, model, design, columns):
         self.model, self._design, self._columns = model, design, columns
 
     def __repr__(self):
         return f"<{type(self).__name__} of {self.model.formula!r}: {self._described()}, {self.nobs} rows>"
+
+    @property
+    def can_refit(self):
+        """Whether the model can be fitted again: with other penalties, with the map of other rows, with a
+        new response among its own. `plot_stability`, ``transductive=True`` and the oracle of
+        `stabconf.compare` need that."""
+        return True
 
     @property
     def nobs(self):
@@ -78,15 +85,15 @@ class BaseResults(Presentation):
         rows, index = self._new_rows(exog)
         return pd.Series(self._predictions(rows), index=index, name=self._design.response)
 
-    def conf_int_conformal(self, exog=None, alpha=0.05, method="auto", side="two-sided", **options):
+    def conf_int_conformal(self, exog=None, alpha=None, method="auto", side="two-sided", **options):
         """Conformal prediction intervals for new responses.
 
         Parameters
         ----------
         exog : DataFrame, optional
             New rows; the training design points by default.
-        alpha : float or sequence of float
-            Miscoverage. A sequence gives a column level per alpha.
+        alpha : float or sequence of float, optional
+            Miscoverage, by default ``default_alpha`` (0.05). A sequence gives a column level per alpha.
         method : str
             "exact" gives the full conformal set (the hull, where it is not an interval), "stable" an
             enclosure of it from one fit for all rows; "auto" is exact, unless an option of the stable
@@ -204,7 +211,7 @@ class BaseResults(Presentation):
         transductive = options.pop("transductive", False)
         if not isinstance(transductive, (bool, np.bool_)):
             raise InputTypeError(f"transductive={transductive!r} is not a flag: give True or False")
-        alphas, single = check_alpha(alpha)
+        alphas, single = check_alpha(self._level(alpha))
         if transductive:
             fitted, rows, index = self._transductive(exog)
         else:
@@ -282,6 +289,22 @@ class BaseResults(Presentation):
     def _X(self):
         return self._columns.apply(self._design.X)
 
+    def _level(self, alpha):
+        """The alpha that was given, or the default."""
+        return self.default_alpha if alpha is None else alpha
+
+    def _require_refit(self, what):
+        """Refuse ``what`` where the model cannot be fitted again."""
+        if not self.can_refit:
+            raise AssumptionError(
+                f"{what} fits the model again, which {type(self).__name__} cannot ({self._described()}): "
+                "use the results of stabconf.fit(formula, data, loss=..., penalty=...)"
+            )
+
+    def _rows_as_fitted(self, exog, options):
+        """Design rows as the fits see them (m, p), NaN where incomplete; the training rows for None."""
+        return self._new_rows(exog)[0]
+
     def _prediction_columns(self, exog):
         """What `Prediction.summary_frame` shows beside the intervals (DataFrame)."""
         return self.predict(exog).rename("mean").to_frame()
@@ -328,6 +351,7 @@ class BaseResults(Presentation):
 
     def _transductive(self, exog):
         """Itself with a map learned from training and new rows together, the new rows, their index."""
+        self._require_refit("transductive=True")
         if exog is None:
             raise InputError("transductive=True learns from the new rows: give them as exog")
         design, columns, rows, index = self._design.together(exog, self.model.standardize)

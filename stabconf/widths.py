@@ -2,14 +2,15 @@
 
 import numpy as np
 import pandas as pd
-from statsmodels.stats.proportion import proportion_confint
 
+from .coverage import coverage_line
 from .tables import cell, html_table, latex_table, markdown_table, percent
 
-__all__ = ["WidthReport", "coverage_line", "covered", "width_report", "widths_of"]
+__all__ = ["WidthReport", "covered", "width_report", "widths_of"]
 
 _QUANTILES = {"min": 0.0, "q25": 0.25, "median": 0.5, "q75": 0.75, "max": 1.0}
-_SHARES = ("infinite", "coverage", "coverage_lower", "coverage_upper")
+_SHARES = ("infinite", "coverage")
+_RANGE = ("expected_lower", "expected_upper")
 
 
 class WidthReport(pd.DataFrame):
@@ -18,9 +19,15 @@ class WidthReport(pd.DataFrame):
     ``count`` is the number of intervals and ``missing`` that of rows without one. ``mean`` is over the
     finite intervals; ``min``, ``q25``, ``median``, ``q75`` and ``max`` are of all, an infinite one counting
     as larger than any other; ``infinite`` is their share. Where responses are known, ``coverage`` is the
-    share of intervals that hold theirs, with an exact (Clopper-Pearson) 95 % interval. ``attrs`` say the
-    response, ``alpha``, ``side``, method and guarantee. A one-sided interval's width is the distance of its
-    end from the prediction.
+    share of intervals that hold theirs, and ``expected_lower`` to ``expected_upper`` is the range in which
+    that share falls in 95 % of samples (training rows and as many new ones) if intervals cover as promised,
+    in every line alike. It is not an interval about the observed share: coverage outside of it is a
+    surprise. Its limits are beta-binomial, for coverage given the training rows is a draw of
+    Beta(k, n + 1 - k), with k the rank among n training rows (of each group, with ``groups=``). With
+    ``weights=`` no such law is known, and the range is left out.
+
+    ``attrs`` say the response, ``alpha``, ``side``, method and guarantee. A one-sided interval's width is
+    the distance of its end from the prediction.
     """
 
     @property
@@ -41,8 +48,10 @@ class WidthReport(pd.DataFrame):
 
     def strings(self):
         """Header and lines as strings; rows without an interval are counted where there are any."""
-        shown = [name for name in self.columns if name not in _SHARES[2:]]
+        shown = [name for name in self.columns if name not in _RANGE]
         shown = [name for name in shown if name != "missing" or self[name].any()]
+        if _RANGE[0] in self and self[_RANGE[0]].notna().any():
+            shown.append("expected")
         header = [*map(str, self.index.names), *shown]
         lines = []
         for label, (_, values) in zip(self.index, self.iterrows(), strict=True):
@@ -77,7 +86,7 @@ def covered(lower, upper, y):
     return np.where(known, (lower <= y) & (y <= upper), np.nan)
 
 
-def width_report(widths, hits, groups, attrs):
+def width_report(widths, hits, groups, attrs, ranks=None):
     """The `WidthReport` of some intervals.
 
     Parameters
@@ -89,6 +98,8 @@ def width_report(widths, hits, groups, attrs):
     groups : DataFrame or None
         Labels of m rows, a column a grouping.
     attrs : dict
+    ranks : Ranks or None
+        Of the m rows.
 
     Examples
     --------
@@ -100,14 +111,15 @@ def width_report(widths, hits, groups, attrs):
     1  b      1   NaN  inf       1.0
     """
     if groups is None:
-        report = WidthReport([_line(widths, hits)], index=pd.Index(["all"], name="rows"))
+        lines = [_line(widths, hits, ranks, slice(None))]
+        report = WidthReport(lines, index=pd.Index(["all"], name="rows"))
     else:
         keys = list(groups.columns)
         places = groups.groupby(keys, observed=True, sort=True).indices
         labels = sorted(places, key=lambda label: _place(label, groups))
-        lines = [_line(widths[places[key]], None if hits is None else hits[places[key]]) for key in labels]
+        lines = [_line(widths, hits, ranks, places[key]) for key in labels]
         index = _index(labels, keys)
-        names = list(_line(widths[:0], None if hits is None else hits[:0]))
+        names = list(_line(widths, hits, ranks, slice(0)))
         report = WidthReport(lines, index=index, columns=names)
     report.attrs = dict(attrs)
     return report
@@ -127,15 +139,18 @@ def _index(labels, keys):
     return pd.MultiIndex.from_tuples(labels, names=keys)
 
 
-def _line(widths, hits):
-    """One line of the report."""
+def _line(widths, hits, ranks, rows):
+    """One line of the report, of some of the rows."""
+    widths = widths[rows]
     known = np.sort(widths[~np.isnan(widths)])
     finite = known[np.isfinite(known)]
     line = {"count": len(known), "missing": len(widths) - len(known)}
     line["mean"] = float(np.mean(finite)) if len(finite) else np.nan
     line |= {name: _quantile(known, level) for name, level in _QUANTILES.items()}
     line["infinite"] = 1.0 - len(finite) / len(known) if len(known) else np.nan
-    return line if hits is None else line | coverage_line(hits)
+    if hits is None:
+        return line
+    return line | coverage_line(hits[rows], None if ranks is None else ranks.take(rows))
 
 
 def _quantile(ordered, level):
@@ -146,27 +161,14 @@ def _quantile(ordered, level):
     return float(ordered[max(int(np.ceil(level * len(ordered))), 1) - 1])  # no averaging with infinity
 
 
-def coverage_line(hits):
-    """Coverage and its exact (Clopper-Pearson) 95 % interval."""
-    known = hits[~np.isnan(hits)]
-    if len(known) == 0:
-        return dict.fromkeys(_SHARES[1:], np.nan)
-    low, high = proportion_confint(int(known.sum()), len(known), alpha=0.05, method="beta")
-    ends = {
-        "coverage_lower": float(np.nan_to_num(low)),
-        "coverage_upper": float(np.nan_to_num(high, nan=1.0)),
-    }
-    return {"coverage": float(np.mean(known)), **ends}
-
-
 def _text(name, values):
-    """A cell of the table: shares in per cent, coverage with its interval."""
+    """A cell of the table: shares in per cent, the expected range in one."""
+    if name == "expected":
+        low, high = values[list(_RANGE)]
+        return "" if np.isnan(low) else f"{percent(low).removesuffix(' %')} to {percent(high)}"
     value = values[name]
     if np.isnan(value):
         return ""
-    if name == "coverage":
-        low, high = percent(values["coverage_lower"]), percent(values["coverage_upper"])
-        return f"{percent(value)} ({low.removesuffix(' %')} to {high})"
     if name in _SHARES:
         return percent(value)
     return str(int(value)) if name in ("count", "missing") else cell(float(value))

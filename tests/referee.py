@@ -98,13 +98,17 @@ def _polished(X, v, curve, ridge, tilt, theta):
 # Slope and curvature of losses, written out again.
 _CURVES = {
     "logcosh": lambda loss: lambda r: (np.tanh(r / loss.g), 1.0 / (loss.g * np.cosh(r / loss.g) ** 2)),
-    "pseudo_huber": lambda loss: lambda r: (
-        r / np.sqrt(1 + (r / loss.d) ** 2),
-        (1 + (r / loss.d) ** 2) ** -1.5,
+    "pseudo_huber": lambda loss: (
+        lambda r: (
+            r / np.sqrt(1 + (r / loss.d) ** 2),
+            (1 + (r / loss.d) ** 2) ** -1.5,
+        )
     ),
-    "linex": lambda loss: lambda r: (
-        loss.g * (np.exp(loss.g * r) - 1.0),
-        loss.g**2 * np.exp(loss.g * r),
+    "linex": lambda loss: (
+        lambda r: (
+            loss.g * (np.exp(loss.g * r) - 1.0),
+            loss.g**2 * np.exp(loss.g * r),
+        )
     ),
 }
 

@@ -95,7 +95,6 @@ NEW_CASES = {
     "alpha -1": (dict(alpha=-1), r"alpha=-1 is not allowed"),
     "alpha NaN": (dict(alpha=np.nan), r"alpha=nan is not allowed"),
     "alpha is text": (dict(alpha="0.1"), r"alpha='0.1' is a str: give a number such as 0.05"),
-    "alpha is None": (dict(alpha=None), r"alpha=None is a NoneType"),
     "alpha is a flag": (dict(alpha=True), r"alpha=True is a bool"),
     "alphas empty": (dict(alpha=[]), r"alpha=\[\] is empty"),
     "one alpha of several": (dict(alpha=[0.1, 2]), r"alpha=2 is not allowed"),

@@ -47,9 +47,12 @@ ALLOWED = {
     "summary": ({"tables"}, {"numpy", "statsmodels"}),
     "frames": (set(), {"numpy", "pandas"}),
     "grouping": ({"checks", "errors"}, {"numpy", "pandas"}),
-    "widths": ({"tables"}, {"numpy", "pandas", "statsmodels"}),
-    "interval_data": ({"advice", "errors", "frames", "grouping", "widths"}, {"numpy", "pandas"}),
-    "coverage": ({"widths"}, {"numpy", "pandas", "scipy"}),
+    "coverage": (set(), {"numpy", "pandas", "scipy"}),
+    "widths": ({"coverage", "tables"}, {"numpy", "pandas"}),
+    "interval_data": (
+        {"advice", "coverage", "errors", "frames", "grouping", "widths"},
+        {"numpy", "pandas"},
+    ),
     "plots": ({"tables"}, {"matplotlib", "numpy"}),
     "penalty_path": ({"checks", "conformal", "errors"}, {"numpy", "pandas"}),
     "report": (
@@ -125,7 +128,7 @@ ALLOWED = {
     ),
     "data_files": ({"errors", "files"}, {"pandas"}),
     "cli": (
-        {"benchmarking", "data_files", "errors", "files", "losses", "model", "report"},
+        {"advice", "benchmarking", "data_files", "errors", "files", "losses", "model", "report"},
         {"matplotlib", "pandas", "statsmodels"},
     ),
     "__main__": ({"cli"}, set()),

@@ -359,6 +359,38 @@ def test_tau_is_a_name_an_array_or_a_callable(frame):
     pd.testing.assert_frame_equal(called.conf_int_conformal(new, alpha=0.1, method="stable"), ends)
 
 
+@pytest.mark.parametrize("side", ["two-sided", "upper", "lower"])
+def test_width_owed_to_the_users_bounds_is_said(frame, side):
+    """Bounds of 5 for the training rows and 2 for the new one move each end by 7."""
+    tau = np.append(np.full(60, 5.0), 2.0)
+    new, ends = frame.iloc[:4], {}
+    for bounds in (tau, np.zeros(61)):
+        res = stabconf.fit("y ~ x", frame, estimator=LinearRegression(), tau=bounds)
+        ends[bounds.sum()] = res.conf_int_conformal(new, alpha=0.1, method="stable", side=side)
+    wide, plain = ends.values()
+    res = stabconf.fit("y ~ x", frame, estimator=LinearRegression(), tau=tau)
+    (made,) = res._intervals(res._X[:4], [0.1], "stable", side, {})
+    moved = sum(np.abs(wide[end] - plain[end]) for end in wide if np.isfinite(wide[end]).all())
+    np.testing.assert_allclose(moved, 7.0 * (2 if side == "two-sided" else 1))
+    np.testing.assert_allclose(made.surcharge, moved)
+    np.testing.assert_array_equal(made.tau, np.full(4, 2.0))
+    if side == "two-sided":
+        width = (wide["upper"] - wide["lower"]).mean()
+        assert wide.attrs["stability_share"] == pytest.approx(14.0 / width)
+        assert plain.attrs["stability_share"] == 0.0
+
+
+def test_width_owed_to_the_users_bounds_is_none_where_sets_are_open(frame):
+    res = stabconf.fit("y ~ x", frame, estimator=LinearRegression(), tau=np.full(61, 5.0))
+    with pytest.warns(stabconf.SampleSizeWarning):
+        ends = res.conf_int_conformal(frame.iloc[:4], alpha=0.001, method="stable")
+    assert np.isinf(ends).all(axis=None) and ends.attrs["stability_share"] == 0.0
+    weighted = res.conf_int_conformal(
+        frame.iloc[:4], alpha=0.1, method="stable", weights=(np.linspace(0.5, 2.0, 60), np.ones(4))
+    )
+    assert 0.0 < weighted.attrs["stability_share"] < 1.0
+
+
 def test_bad_estimators_and_taus_are_named_with_their_fix(frame):
     with pytest.raises(InputTypeError, match=r"without fit\(\): give an object"):
         stabconf.fit("y ~ x", frame, estimator="forest")

@@ -169,10 +169,10 @@ def test_stability_by_default_takes_some_training_points(half):
 def test_coverage_lies_about_the_diagonal(half):
     res, new = half
     ax = res.plot_coverage(new, alphas=[0.5, 0.1, 0.2])
-    line = next(line for line in ax.get_lines() if line.get_label() == "new rows")
+    line = next(line for line in ax.get_lines() if line.get_label() == "40 new rows")
     np.testing.assert_allclose(line.get_xdata(), [0.9, 0.8, 0.5])
     assert ax.get_xlabel() == "coverage asked for, 1 - alpha"
-    assert legend(ax) == ["95 % of draws of 40 rows", "as asked for", "new rows"]
+    assert legend(ax) == ["expected in 95 % of samples", "as asked for", "40 new rows"]
     given = res.plot_coverage(new.drop(columns="y"), alphas=[0.1], response=new["y"].to_numpy())
     assert given.get_ylim()[1] > 1.0
 

@@ -95,7 +95,10 @@ def test_coverage_along_predictions_adds_up_to_the_coverage_of_all_rows(half):
     assert few["count"].tolist() == [5]
     ax = draw_coverage_along(table, bands.attrs)
     assert ax.get_ylim()[1] > 1.0 and "prediction of y" in ax.get_xlabel()
-    assert ax.get_legend().get_texts()[0].get_text() == "promised over all rows, 80 %"
+    said = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert said[:2] == ["expected in 95 % of samples", "promised over all rows, 80 %"]
+    low = draw_coverage_along(table.assign(coverage=0.1), bands.attrs)
+    assert low.get_legend().get_texts()[-1].get_text() == "outside that range"
 
 
 def test_what_a_user_names_is_escaped(frame, tmp_path):

@@ -24,7 +24,7 @@ def test_the_pilot_chooses_and_is_left_out(frame, criterion):
 
 def test_the_choice_depends_on_the_pilot_rows_alone(frame):
     """New responses of the other rows change the fit, not the penalty: it is a constant to them."""
-    options = {"penalties": [0.1, 1.0], "pilot": 30, "folds": 2}
+    options = {"penalties": [0.1, 1.0], "pilot": 30, "folds": 2, "alpha": 0.1}
     made = stabconf.select_penalty("y ~ x1 + x2", frame, **options)
     rest = ~frame.index.isin(made.pilot_index)
     other = frame.copy()
@@ -38,7 +38,7 @@ def test_the_choice_depends_on_the_pilot_rows_alone(frame):
 def test_seeds_decide_and_rows_with_missing_values_take_no_part(frame):
     data = frame.copy()
     data.iloc[0, 0] = np.nan
-    options = {"penalties": [0.1], "pilot": 20}
+    options = {"penalties": [0.1], "pilot": 20, "alpha": 0.1}
     one, two = (stabconf.select_penalty("y ~ x1", data, random_state=seed, **options) for seed in (1, 2))
     assert one.results.nobs == two.results.nobs == 59 and not one.pilot_index.equals(two.pilot_index)
     assert "row0" not in one.pilot_index

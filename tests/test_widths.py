@@ -1,15 +1,17 @@
 """Width reports: groups of every kind, infinite widths, coverage where responses are known."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
-from statsmodels.stats.proportion import proportion_confint
 
 import stabconf
+from stabconf.coverage import covered_counts
 from stabconf.errors import FormulaError, InputError, InputTypeError, SampleSizeWarning
 
 COLUMNS = ["count", "missing", "mean", "min", "q25", "median", "q75", "max", "infinite"]
-COVERAGE = ["coverage", "coverage_lower", "coverage_upper"]
+COVERAGE = ["coverage", "expected_lower", "expected_upper"]
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +30,8 @@ def test_a_report_is_what_the_intervals_say(half):
     np.testing.assert_allclose(line[COLUMNS[2:]].to_numpy(dtype=float), expected)
     inside = ((ends["lower"] <= new["y"]) & (new["y"] <= ends["upper"])).sum()
     assert line["coverage"] == inside / len(new)
-    limits = proportion_confint(inside, len(new), method="beta")
-    np.testing.assert_allclose([line["coverage_lower"], line["coverage_upper"]], limits)
+    limits = np.divide(covered_counts([len(new)], [ends.attrs["k"]], [ends.attrs["n"]]), len(new))
+    np.testing.assert_allclose([line["expected_lower"], line["expected_upper"]], limits)
     assert report.attrs["alpha"] == 0.1 and report.attrs["method"] == "exact"
 
 
@@ -87,7 +89,7 @@ def test_infinite_widths_are_counted_and_never_averaged(half):
     with pytest.warns(SampleSizeWarning):
         line = res.width_report(new, alpha=0.001).loc["all"]
     assert line["infinite"] == 1.0 and np.isnan(line["mean"]) and np.isposinf(line["median"])
-    assert line["coverage"] == 1.0 and line["coverage_upper"] == 1.0
+    assert line["coverage"] == 1.0 and line["expected_lower"] == 1.0
     mixed = stabconf.widths.width_report(np.array([1.0, 3.0, np.inf, np.nan]), None, None, {}).loc["all"]
     assert mixed["mean"] == 2.0 and mixed["median"] == 3.0 and np.isposinf(mixed["max"])
     assert mixed["infinite"] == pytest.approx(1 / 3) and mixed["missing"] == 1
@@ -167,7 +169,8 @@ def test_a_report_prints_in_full(half):
     res, new = half
     title, header, *lines = repr(res.width_report(new, by="g", alpha=0.2)).splitlines()
     assert title == "Widths of 80 % intervals of y"
-    assert header.split() == ["g", *COLUMNS[:1], *COLUMNS[2:], "coverage"]  # none is missing
+    assert header.split() == ["g", *COLUMNS[:1], *COLUMNS[2:], "coverage", "expected"]  # none is missing
+    assert all(re.search(r"[\d.]+ % +[\d.]+ to [\d.]+ %$", line) for line in lines)
     assert [line.split()[0] for line in lines] == ["a", "b", "c"]
 
 

@@ -116,18 +116,24 @@ def user_stable(fits, rows, alphas, *, side="two-sided", inner=False, peers=None
         Not certified.
     """
     tau, centre = fits.bounds(rows), fits.predict(rows)
+    ways = {"two-sided": (-1, 1), "upper": (1,), "lower": (-1,)}[side]
     r = fits.y - fits.predict(fits.X)
     peers, out = Peers(fits.n) if peers is None else peers, []
     for alpha in alphas:
-        rank, ends = peers.rank(alpha), {}
-        for name, way in (("outer", 1.0), ("inner", -1.0)):
-            for direction in (-1, 1):
-                scores = np.abs(r) if side == "two-sided" else direction * r
+        rank, surcharge = peers.rank(alpha), np.zeros(len(rows))
+        ends = {
+            (name, way): np.full(len(rows), way * np.inf) for name in ("outer", "inner") for way in (-1, 1)
+        }
+        for direction in ways:
+            scores = np.abs(r) if side == "two-sided" else direction * r
+            for name, way in (("inner", -1.0), ("outer", 1.0)):
                 distance = rank.kth(scores + way * tau[:, :-1]) + way * tau[:, -1]
-                wanted = side == "two-sided" or side == ("upper" if direction > 0 else "lower")
-                ends[name, direction] = centre + direction * (distance if wanted else np.inf)
+                ends[name, direction] = centre + direction * distance
+            with np.errstate(invalid="ignore"):  # both are infinite where rows are too few
+                surcharge += distance - rank.kth(scores)  # of the outer end
         words = f"{guarantee(alpha, peers)}, if the bounds given as tau hold"
         more = {"certified": False, "guarantee": words, "bound": "user"}
+        more |= {"surcharge": surcharge, "tau": tau[:, -1]}
         if inner:
             empty = ends["inner", -1] > ends["inner", 1]
             more["inner"] = [np.where(empty, np.nan, ends["inner", way]) for way in (-1, 1)]

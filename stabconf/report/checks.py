@@ -12,13 +12,15 @@ _SHOWN = 10  # labels, and new rows, that are listed
 _LEVELS = 30  # levels of a category that are listed
 
 
-def data_checks(results, new):
+def data_checks(results, new, options):
     """Tables of what should be known about the data.
 
     Parameters
     ----------
     results : BaseResults
     new : DataFrame or None
+    options : dict
+        Of the intervals.
 
     Returns
     -------
@@ -27,14 +29,16 @@ def data_checks(results, new):
     design = results._design
     trained = design.frame_of(None)[design.predictors]
     frame = None if new is None else design.frame_of(new)[design.predictors]
-    rows = results._new_rows(new)[0] if new is not None else None
+    X, rows = results._rows_as_fitted(None, {}), None
+    if new is not None:
+        rows = results._rows_as_fitted(new, options)
     numeric = [name for name in trained.columns if _is_number(trained[name])]
     others = [name for name in trained.columns if name not in numeric]
     tables = [_row_table(design, rows)]
     if numeric:
         tables.append(_range_table(trained[numeric], None if frame is None else frame[numeric]))
     tables += [_level_table(name, trained[name], None if frame is None else frame[name]) for name in others]
-    return [*tables, _leverage_table(results._X, rows, None if frame is None else frame.index)]
+    return [*tables, _leverage_table(X, rows, None if frame is None else frame.index)]
 
 
 def leverages(X, rows):

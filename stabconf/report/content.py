@@ -52,10 +52,10 @@ def collect(results, new, alpha, by, response, options):
         summary=[Table(table.title or "", *table_cells(table)) for table in summary.tables],
         notes=getattr(summary, "notes", None) or (summary.extra_txt or "").splitlines(),
         text=str(summary),
-        widths=[Table(report.title, *report.strings()) for report in reports],
+        widths=[_width_table(report) for report in reports],
         pictures=pictures,
         intervals=None if new is None else _interval_table(first),
-        checks=data_checks(results, new),
+        checks=data_checks(results, new, options),
         cite=_CITE,
         versions=_versions(),
     )
@@ -69,6 +69,15 @@ def _lead(results, bands):
         f"{results.model.formula}, fitted to {results.nobs} rows. Intervals at {where} by the method "
         f"'{attrs['method']}' with alpha = {attrs['alpha']:g}: {attrs['guarantee']} ({certified})."
     )
+
+
+def _width_table(report):
+    header, lines = report.strings()
+    note = (
+        "'expected' is where the coverage falls in 95 % of samples (training rows and as many new ones) if "
+        "the intervals cover as promised, in every line alike."
+    )
+    return Table(report.title, header, lines, note if "expected" in header else "")
 
 
 def _only_column(frame, design):

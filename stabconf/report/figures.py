@@ -32,6 +32,10 @@ def coverage_figure(table, attrs):
     """Coverage along the predictions."""
     svg = _svg(lambda ax: draw_coverage_along(table, attrs, ax), height=3.6)
     caption = f"Coverage of {int(table['count'].sum())} new responses, by their predictions."
+    if table["expected_lower"].notna().any():
+        caption += (
+            " The band is where such shares fall in 95 % of samples if intervals cover alike everywhere."
+        )
     return Picture("coverage", caption, svg)
 
 

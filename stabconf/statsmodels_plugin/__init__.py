@@ -4,14 +4,12 @@
 ``conf_int_conformal`` to statsmodels' own result classes. A result is never changed.
 """
 
-import warnings
-
 import numpy as np
 from statsmodels.base.elastic_net import RegularizedResults
 from statsmodels.regression.linear_model import RegressionResults
 from statsmodels.robust.robust_linear_model import RLMResults
 
-from ..advice import check_alpha
+from ..advice import DEFAULT_ALPHA, check_alpha, warn_user
 from ..errors import AssumptionError, InputError, MismatchWarning
 from ..results import ModelSpec
 from .adapters import recipe_maker, unwrapped
@@ -26,7 +24,7 @@ _AGREE = 1e-6  # of the response's scale
 _TIED = 1e-6  # of the objective, where minimisers may be many
 
 
-def conformal(res, alpha=0.05, method="auto", *, penalty=None, l1_ratio=None):
+def conformal(res, alpha=DEFAULT_ALPHA, method="auto", *, penalty=None, l1_ratio=None):
     """Conformal prediction intervals for a fitted statsmodels model.
 
     Exact full conformal sets of the model itself, for `OLS`, `WLS`, their ``fit_regularized`` (elastic
@@ -38,7 +36,7 @@ def conformal(res, alpha=0.05, method="auto", *, penalty=None, l1_ratio=None):
     res : statsmodels result
         As ``fit`` or ``fit_regularized`` return it.
     alpha : float or sequence of float
-        Miscoverage that the result's methods default to.
+        Miscoverage that the result's methods, tables, figures and reports default to.
     method : str
         Method that they default to; see `Results.conf_int_conformal`.
     penalty, l1_ratio : float or array, and float; optional
@@ -58,7 +56,8 @@ def conformal(res, alpha=0.05, method="auto", *, penalty=None, l1_ratio=None):
     besides coefficients is held fixed:
 
     - WLS: weights are part of the row. Scores are residuals times the root of the weight, so rows (x, y,
-      weight) must be exchangeable; new rows have weight 1 unless ``wls_weights`` says otherwise.
+      weight) must be exchangeable; new rows have weight 1 unless ``wls_weights`` says otherwise, and a
+      `DataWarning` says so.
     - ``fit_regularized``: statsmodels' alpha times the number of training rows (times their mean weight).
     - RLM: the scale, as estimated from the training rows.
     - QuantReg may have several minimisers, with categories it often has. Of these the one of smallest
@@ -120,18 +119,17 @@ def _check_agreement(made, problem):
     theirs, ours = problem.value(made.params_standardized.to_numpy()), made._fitted.solution.fun
     if made.recipe.loss.piecewise_linear and theirs - ours <= _TIED * ours:
         return
-    warnings.warn(
+    warn_user(
         f"{made.recipe.label}: statsmodels' coefficients differ from the minimiser by up to "
         f"{made.mismatch:.2g} scales of the response, more than {_AGREE:g}; their objective is above its "
         f"minimum by a share of {(theirs - ours) / abs(ours):.2g}. The intervals are those of the "
         f"minimiser: to make them agree, {made.recipe.remedy}",
         MismatchWarning,
-        stacklevel=3,
     )
 
 
 def _conf_int_conformal(
-    self, exog=None, alpha=0.05, method="auto", side="two-sided", *, penalty=None, l1_ratio=None, **options
+    self, exog=None, alpha=None, method="auto", side="two-sided", *, penalty=None, l1_ratio=None, **options
 ):
     """Conformal prediction intervals for new responses, by stabconf.
 
@@ -139,8 +137,8 @@ def _conf_int_conformal(
     ----------
     exog : DataFrame or array, optional
         New rows; the training design points by default.
-    alpha : float or sequence of float
-        Miscoverage.
+    alpha : float or sequence of float, optional
+        Miscoverage, 0.05 by default.
     method, side, **options
         As in ``stabconf.Results.conf_int_conformal``.
     penalty, l1_ratio

@@ -1,8 +1,8 @@
 """From a statsmodels result to the objective that it minimises: one small function a model, one registry.
 
 Each `Recipe` is loss, penalty and row weights in stabconf's terms, and notes on what is held fixed. A model
-that is not in the registry is refused, with what is supported and, where rows are exchangeable, with split
-conformal as the way out.
+that is not in the registry is refused, with what to do instead. So is every model whose class statsmodels
+derives from one that is: GEE is a kind of GLM, and its rows depend on each other.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ import numpy as np
 from statsmodels.base.elastic_net import RegularizedResults
 from statsmodels.genmod.families import Gaussian
 from statsmodels.genmod.generalized_linear_model import GLM
-from statsmodels.regression.linear_model import OLS, WLS
+from statsmodels.regression.linear_model import GLS, OLS, WLS
 from statsmodels.regression.quantile_regression import QuantReg
 from statsmodels.robust.norms import HuberT, LeastSquares
 from statsmodels.robust.robust_linear_model import RLM
@@ -29,12 +29,30 @@ _SUPPORTED = (
     "supported are OLS, WLS, their fit_regularized (elastic net), QuantReg, RLM with a convex norm "
     "(HuberT, LeastSquares) and GLM with the Gaussian family and the identity link"
 )
-_DEPENDENT = {  # parts of statsmodels whose rows depend on each other
-    "statsmodels.tsa": "the rows of a time series are not exchangeable",
-    "statsmodels.regression.mixed_linear_model": "rows of one group depend on each other",
-    "statsmodels.genmod.generalized_estimating_equations": "rows of one group depend on each other",
-    "statsmodels.regression.recursive_ls": "its rows come in an order",
-    "statsmodels.regression.rolling": "its rows come in an order",
+_GROUPED = (
+    "rows of one group depend on each other",
+    "keep one row of each group, drawn at random, and fit OLS to these: its intervals are for a row of a "
+    "new group",
+)
+_ORDERED = (
+    "its rows come in an order, so that they are not exchangeable",
+    "use the model's own forecast intervals (get_forecast or get_prediction)",
+)
+# Modules of statsmodels whose models have no conformal guarantee: why, and what to do instead.
+_NO_GUARANTEE = {
+    "statsmodels.tsa": _ORDERED,
+    "statsmodels.regression.recursive_ls": _ORDERED,
+    "statsmodels.regression.rolling": _ORDERED,
+    "statsmodels.regression.mixed_linear_model": _GROUPED,
+    "statsmodels.regression.process_regression": _GROUPED,
+    "statsmodels.genmod.generalized_estimating_equations": _GROUPED,
+    "statsmodels.genmod.qif": _GROUPED,
+    "statsmodels.genmod.bayes_mixed_glm": _GROUPED,
+    "statsmodels.discrete.conditional_models": _GROUPED,
+    "statsmodels.duration": (
+        "durations may be censored, and a censored one is no response that an interval could cover",
+        "where none is censored, fit their logarithms with OLS or stabconf.fit",
+    ),
 }
 _NORMS = {HuberT: lambda norm: Huber(float(norm.t)), LeastSquares: lambda norm: Squared()}
 
@@ -89,10 +107,9 @@ def recipe_maker(res, penalty=None, l1_ratio=None):
         Where the model is not supported.
     """
     regularised, kinds = isinstance(res, RegularizedResults), type(getattr(res, "model", None)).__mro__
-    fitting = (
-        made for (kind, shrunk), made in _ADAPTERS.items() if kind in kinds and shrunk == regularised
-    )
-    make = next(fitting, None)
+    # A user's own subclass is taken for what it derives from, one of statsmodels for another model.
+    known = next((kind for kind in kinds if kind.__module__.startswith("statsmodels.")), None)
+    make = _ADAPTERS.get((known, regularised))
     if make is None:
         raise _unsupported(res)
     if getattr(res, "regularized", False):
@@ -110,17 +127,37 @@ def recipe_maker(res, penalty=None, l1_ratio=None):
 
 def _unsupported(res):
     """An error that says what is supported and what to do instead."""
-    model = type(getattr(res, "model", res))
-    why = next((text for part, text in _DEPENDENT.items() if model.__module__.startswith(part)), None)
-    if model.__name__ in ("GLS", "GLSAR"):
-        why = "correlated errors make rows that are not exchangeable"
-    text = f"{model.__name__} has no exact conformal sets"
-    if why is not None:
-        return AssumptionError(f"{text}: {why}, so that no conformal guarantee holds; {_SUPPORTED}")
+    model = getattr(res, "model", res)
+    text = f"{type(model).__name__} has no exact conformal sets"
+    modules = [f"{kind.__module__}." for kind in type(model).__mro__]
+    reasons = [
+        found
+        for part, found in _NO_GUARANTEE.items()
+        if any(module.startswith(f"{part}.") for module in modules)
+    ]
+    if isinstance(model, GLS):
+        reasons.append(_gls_reason(model))
+    if reasons:
+        why, instead = reasons[0]
+        return AssumptionError(
+            f"{text}: {why}, so that no conformal guarantee holds. Instead, {instead}; {_SUPPORTED}"
+        )
     return AssumptionError(
         f"{text}; {_SUPPORTED}. Where rows are exchangeable, split conformal intervals are valid for any "
         "model: stabconf.fit(formula, data, estimator=...) with an object that has fit(X, y) and predict(X)"
     )
+
+
+def _gls_reason(model):
+    """Why GLS is refused, and what to do instead."""
+    sigma = getattr(model, "sigma", None)
+    shared = np.ndim(sigma) > 1 and np.any(np.asarray(sigma) != np.diag(np.diag(sigma)))
+    if shared or type(model) is not GLS:
+        return (
+            "errors that are correlated make rows that are not exchangeable",
+            "fit OLS to rows that are far enough apart to be independent",
+        )
+    return "its sigma says nothing of new rows", "use WLS with weights=1 / sigma (OLS where sigma is None)"
 
 
 def _spread(y):
@@ -241,7 +278,7 @@ def _rlm(res, design):
     return Recipe(label, make(norm), NoPenalty(), float(res.scale), notes=(note,), remedy=remedy)
 
 
-# By model class (the first that a model is an instance of) and whether fit_regularized fitted it.
+# By statsmodels' class of the model and whether fit_regularized fitted it.
 _ADAPTERS = {
     (OLS, False): _ols,
     (WLS, False): _wls,

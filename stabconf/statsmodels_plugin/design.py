@@ -14,7 +14,7 @@ import pandas as pd
 import patsy
 
 from ..design import Design, build_design
-from ..errors import AssumptionError, FormulaError, InputError
+from ..errors import FormulaError, InputError
 from ..units import ColumnKinds
 from ..user_frames import as_frame, check_duplicates, check_finite, listed
 
@@ -125,12 +125,6 @@ class ModelDesign(Design):
         rows[np.isnan(rows).any(axis=1)] = np.nan
         check_finite(rows, self.names, index, "exog", allow_nan=True)
         return rows, index
-
-    def together(self, new, standardize):
-        raise AssumptionError(
-            "transductive=True learns the design map anew, which a model of statsmodels has once for all: "
-            "use stabconf.fit with a formula"
-        )
 
     def _array_rows(self, new):
         """Rows (m, p) and index; columns by name where the model has names and exog some of them, else by

@@ -7,16 +7,15 @@ travels as one more column behind the design's.
 """
 
 import copy
-import warnings
 from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
-from ..advice import warn_about
+from ..advice import warn_about, warn_user
 from ..conformal import Fits
-from ..errors import AssumptionError, DataWarning, InputError
+from ..errors import DataWarning, InputError
 from ..fitting import Fitted
 from ..results import Results
 from ..summary import summarise_model
@@ -43,7 +42,8 @@ def standard_params(params, design, columns):
 class StatsmodelsResults(Results):
     """A fitted statsmodels model and its conformal intervals; made by `stabconf.conformal`.
 
-    The methods are those of `stabconf.Results`. ``alpha`` and ``method`` default to what `conformal` was
+    The methods are those of `stabconf.Results`, but for `plot_stability` and ``transductive=True``: these
+    fit the model again (`can_refit` is False). ``alpha`` and ``method`` default to what `conformal` was
     given; where a model has weights (WLS), ``wls_weights`` are those of the new rows.
 
     Attributes
@@ -60,6 +60,11 @@ class StatsmodelsResults(Results):
         self.recipe, self.default_alpha, self.default_method = recipe, alpha, method
         self._own = np.asarray(params, dtype=float)
         self._new_weights = None
+
+    @property
+    def can_refit(self):
+        """False: weights, scale and penalty are those of the statsmodels fit, and it is not repeated."""
+        return False
 
     @property
     def params(self):
@@ -97,7 +102,9 @@ class StatsmodelsResults(Results):
         method : str, optional
         side : {"two-sided", "upper", "lower"}
         wls_weights : float, array or str, optional
-            Weights of the new rows, for WLS: numbers or a column of ``exog``; 1 by default.
+            Weights of the new rows, for WLS: numbers or a column of ``exog``. By default 1, with a
+            `DataWarning` unless all training rows have weight 1: intervals of rows with another weight than
+            the one they are given may be far too narrow.
         **options
             As in `Results.conf_int_conformal`.
 
@@ -117,12 +124,6 @@ class StatsmodelsResults(Results):
         0  238.0  543.0
         1    NaN    NaN
         """
-        if options.get("transductive"):
-            raise AssumptionError(
-                "transductive=True learns the design map anew, which a model of statsmodels has once for "
-                "all: use stabconf.fit with a formula"
-            )
-        alpha = self.default_alpha if alpha is None else alpha
         method = self.default_method if method is None else method
         weighted = self._with_weights(exog, wls_weights)
         return super(StatsmodelsResults, weighted).conf_int_conformal(exog, alpha, method, side, **options)
@@ -138,9 +139,20 @@ class StatsmodelsResults(Results):
 
     def conformal_set(self, exog, candidates, alpha=None, side="two-sided", wls_weights=None, **ranked):
         """The candidates in each row's conformal set; see `Results.conformal_set`."""
-        alpha = self.default_alpha if alpha is None else alpha
         weighted = self._with_weights(exog, wls_weights)
         return super(StatsmodelsResults, weighted).conformal_set(exog, candidates, alpha, side, **ranked)
+
+    def tau(self, exog=None, bound=None, z=None, wls_weights=None):
+        """Stability bounds; see `Results.tau`."""
+        weighted = self._with_weights(exog, wls_weights)
+        return super(StatsmodelsResults, weighted).tau(exog, bound, z)
+
+    def plot_conformity(
+        self, new, alpha=None, z=None, side="two-sided", bound=None, ax=None, wls_weights=None
+    ):
+        """The conformity function of one row; see `Results.plot_conformity`."""
+        weighted = self._with_weights(new, wls_weights)
+        return super(StatsmodelsResults, weighted).plot_conformity(new, alpha, z, side, bound, ax)
 
     def summary(self, alpha=None):
         """Summary tables: statsmodels' coefficients, and what the intervals promise.
@@ -168,7 +180,7 @@ class StatsmodelsResults(Results):
         income         0.4852
         =====================
         """
-        return super().summary(self.default_alpha if alpha is None else alpha)
+        return super().summary(alpha)
 
     # Helpers -------------------------------------------------------------------------------------
 
@@ -200,10 +212,9 @@ class StatsmodelsResults(Results):
         return np.column_stack([rows, np.sqrt(np.broadcast_to(weights, len(rows)))])
 
     def _with_weights(self, exog, weights):
-        """Itself, with weights for the new rows."""
+        """Itself with weights for the new rows, 1 by default; a warning says so where that matters."""
         if weights is None:
-            self._warn_of_weight_one(exog)
-            return self
+            return self if exog is None or self._new_weights is not None else self._with_weight_one()
         if self.recipe.weights is None:
             raise InputError(
                 f"wls_weights go with a weighted model, and this one is {self.recipe.label}: drop them"
@@ -220,22 +231,24 @@ class StatsmodelsResults(Results):
         values = np.asarray(weights, dtype=float)
         if values.ndim > 1 or np.any(values <= 0) or np.any(np.isinf(values)):
             raise InputError("wls_weights must be positive and finite: give a number, or one a row")
+        return self._with_new_weights(values)
+
+    def _with_weight_one(self):
+        """Itself with weight 1 for the new rows, as in statsmodels."""
+        trained = self.recipe.weights
+        if trained is not None and np.any(trained != 1.0):
+            warn_user(
+                "wls_weights is not given, so that new rows have weight 1, and those of the training rows "
+                f"lie between {np.min(trained):.3g} and {np.max(trained):.3g}: the intervals are right for "
+                "rows of weight 1 alone; give wls_weights, made as the weights of the training rows were",
+                DataWarning,
+            )
+        return self._with_new_weights(1.0)
+
+    def _with_new_weights(self, values):
         made = copy.copy(self)
         made._new_weights = values
         return made
-
-    def _warn_of_weight_one(self, exog):
-        """New rows have weight 1 by default, as in statsmodels: say so where no training row is like it."""
-        trained = self.recipe.weights
-        if trained is None or exog is None or np.min(trained) <= 1.0 <= np.max(trained):
-            return
-        warnings.warn(
-            f"new rows have weight 1 unless wls_weights says otherwise, and those of the training rows "
-            f"lie between {np.min(trained):.3g} and {np.max(trained):.3g}: give wls_weights, for widths go "
-            "with the inverse of its root",
-            DataWarning,
-            stacklevel=4,
-        )
 
     def _new_rows(self, exog):
         if exog is None:
@@ -245,6 +258,11 @@ class StatsmodelsResults(Results):
         if np.ndim(weights) and len(weights) != len(rows):
             raise InputError(f"wls_weights has {len(weights)} values for {len(rows)} rows: give one a row")
         return self._with_roots(self._columns.apply(rows), weights), index
+
+    def _rows_as_fitted(self, exog, options):
+        weights = options.get("wls_weights")
+        weighted = self if weights is None else self._with_weights(exog, weights)
+        return self._parted(weighted._new_rows(exog)[0])[0]
 
     def _parted(self, rows):
         """Rows as the fits see them, and the roots of their weights (1 for all without weights)."""
@@ -264,7 +282,7 @@ class StatsmodelsResults(Results):
         return made if np.ndim(root) == 0 else [_divided(intervals, root) for intervals in made]
 
     def _warn_about(self, made, ranking):
-        warn_about(made, self.model.loss, self.model.penalty, ranking, depth=1)
+        warn_about(made, self.model.loss, self.model.penalty, ranking)
 
     def _p_values(self, row, candidates, side, bound, peers):
         rows, root = self._parted(row[None])
