@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from ..errors import InputError
-from ..path import TIES, BandPath, BandRows
+from ..path import BandPath, BandRows, ties_at
 from ..scores import Peers
 from ..stability import new_rows, reach
 from .conformity import known_or_refitted
@@ -104,7 +104,7 @@ def exact_band(fits, rows, alphas, *, side="two-sided", peers=None, n_jobs=1, pr
 def _chunk(fits, side, work):
     """Sets of some of the rows for each rank, in units of the upper fit, and how far they may be too wide."""
     paths = fits.paths(work.rows)
-    loose = np.array([np.max(np.diff(path.w)[path.unknown], initial=0.0) for path in paths])
+    loose = np.array([path.extent for path in paths])
     fit, base = fits.clipped[1], fits.clipped
     X, v = fit.X[: fit.count], {sign: each.v[: fit.count] for sign, each in base.items()}
     terms = _TERMS[side]
@@ -137,7 +137,8 @@ def band_conformity(fits, row, z, side, peers):
             r, e = _residuals(fits.fits[sign], row, part)
             scores.append(sign * r)
             new.append(sign * e)
-        above = np.max(scores, axis=0) >= np.max(new, axis=0)[:, None] - TIES
+        tie = ties_at(fits.fits[1].responses(part))
+        above = np.max(scores, axis=0) >= (np.max(new, axis=0) - tie)[:, None]
         out[first : first + size] = peers.p(above)
     return out
 

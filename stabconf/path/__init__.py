@@ -4,12 +4,11 @@ from .bands import BandPath, BandRows
 from .chords import chord_fits
 from .clipped import ClippedFit
 from .follow import follow
-from .lines import TIES, decided_prefix, merge, uncovered
+from .lines import decided_prefix, merge, ties_at, uncovered
 from .polyline import Polyline, polylines
 from .tilted import Tilted, tilted_fits
 
 __all__ = [
-    "TIES",
     "BandPath",
     "BandRows",
     "ClippedFit",
@@ -20,6 +19,7 @@ __all__ = [
     "follow",
     "merge",
     "polylines",
+    "ties_at",
     "tilted_fits",
     "uncovered",
 ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .lines import TIES, merge, uncovered
+from .lines import TIES, merge, uncovered, ways_of
 
 __all__ = ["BandPath", "BandRows"]
 
@@ -56,6 +56,8 @@ class BandPath:
         Movements ``(theta, e)`` per unit of response, below the first and above the last corner.
     unknown : (K - 1,) array of bool
         Stretches that nothing is known of.
+    open : pair of bool
+        Whether nothing is known beyond the first and the last corner.
     """
 
     w: np.ndarray
@@ -63,6 +65,7 @@ class BandPath:
     e: dict
     rays: dict
     unknown: np.ndarray
+    open: tuple
 
     @classmethod
     def of(cls, lower, upper, shift):
@@ -79,7 +82,13 @@ class BandPath:
                 (move / abs(speed), change / abs(speed)) if speed else (move, change)
                 for (move, change), speed in zip(path.rays, path.speeds, strict=True)
             ]
-        return cls(w, theta, e, rays, unknown)
+        lost = tuple(one or other for one, other in zip(lower.open, upper.open, strict=True))
+        return cls(w, theta, e, rays, unknown, lost)
+
+    @property
+    def extent(self):
+        """Length of the longest part that nothing is known of."""
+        return np.inf if any(self.open) else float(np.max(np.diff(self.w)[self.unknown], initial=0.0))
 
     def length(self, fits):
         """Longest move from the base fits (a dict of `ClippedFit`) between the corners, in their metric."""
@@ -101,8 +110,11 @@ class BandPath:
             ]
         for corner, way, which in ((0, -1.0, 0), (-1, 1.0, 1)):
             rays = [(sign, *self.rays[sign][which]) for sign in rows.terms]
-            lines = [(old[j, corner], -sign * (rows.X @ move)) for j, (sign, move, _) in enumerate(rays)]
+            lines = [(old[j, corner], -sign * ways_of(rows.X, move, np.inf)) for j, (sign, move, _) in enumerate(rays)]
             own = [(new[j, corner], sign * change) for j, (sign, _, change) in enumerate(rays)]
+            if self.open[which]:
+                out.append(tuple(sorted((self.w[corner], way * np.inf))))
+                continue
             for a, b in self._uncovered(lines, own, np.inf, rows):
                 out.append(tuple(sorted((self.w[corner] + way * a, self.w[corner] + way * b))))
         here = ~rows.rank.passed(old.max(axis=0) < new.max(axis=0)[:, None] - TIES)

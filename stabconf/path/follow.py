@@ -14,6 +14,7 @@ import numpy as np
 __all__ = ["Followed", "batch_size", "follow", "stationarity"]
 
 _STEPS = 4  # steps per coefficient and watched row before a path is given up
+_VANISHED = 1e-4  # of the length: what vanishing weights can hold is less
 _STILL = 1e-11  # a relative movement below this is none
 _ENTRIES = 2_000_000  # of arrays with a line a path
 
@@ -25,6 +26,8 @@ class Followed:
     Attributes
     ----------
     theta : (B, p) array
+    position : (B,) array
+        What was reached of the length.
     u : (B, c) array
         Slopes of the rows that were watched.
     arrived : (B,) array of bool
@@ -34,14 +37,19 @@ class Followed:
         Where each path bends, (K,) and (K, p) arrays from its start to its end, if asked for.
     direction : (B, p) array
         Movement of theta per unit of position on the last stretch.
+    endless : (B,) array of bool
+        True where nothing but vanishing weights resists the force on the last stretch, at whose first point the
+        path then ends: in the limit the fit goes on without end and the force grows no further.
     """
 
     theta: np.ndarray
+    position: np.ndarray
     u: np.ndarray
     arrived: np.ndarray
     steps: np.ndarray
     corners: list | None
     direction: np.ndarray
+    endless: np.ndarray
 
 
 def follow(fit, watched, force, *, length=1.0, corners=False):
@@ -67,6 +75,7 @@ def follow(fit, watched, force, *, length=1.0, corners=False):
     total, p = batch.theta.shape
     direction, theta, steps = np.zeros((total, p)), batch.theta.copy(), np.zeros(total, dtype=int)
     u, arrived, index = batch.u.copy(), np.zeros(total, dtype=bool), np.arange(total)
+    endless, position = np.zeros(total, dtype=bool), np.zeros(total)
     seen = [(index, batch.position, theta.copy())]
     for step in range(1, _STEPS * (p + len(watched)) + 50):
         done = batch.advance()
@@ -78,6 +87,7 @@ def follow(fit, watched, force, *, length=1.0, corners=False):
             at = index[done]
             theta[at], u[at] = batch.theta[done], batch.slopes()[done]
             arrived[at], steps[at], direction[at] = True, step, batch.direction[done]
+            endless[at], position[at] = batch.endless[done], batch.position[done]
         over = done | lost
         if over.any():
             index = index[~over]
@@ -86,7 +96,7 @@ def follow(fit, watched, force, *, length=1.0, corners=False):
             batch.keep(~over)
     steps[index] = step
     bends = _by_path(seen, total) if corners else None
-    return Followed(theta, u, arrived, steps, bends, direction)
+    return Followed(theta, position, u, arrived, steps, bends, direction, endless)
 
 
 def batch_size(fit):
@@ -150,6 +160,7 @@ class _Batch:
         if self.any_soft:
             self.inverse = np.repeat(self.inverse[None], size, axis=0)
         self.lines = np.arange(size)
+        self.extra = fit.extra if fit.extra.any() else None
 
     def keep(self, which):
         """Go on with some of the paths only."""
@@ -175,8 +186,9 @@ class _Batch:
         leave, slot, towards = self._next_leaving(dm)
         enter, row, onto = self._next_crossing(dr)
         h = np.minimum(np.minimum(leave, enter), rest)
-        done = (h >= rest) | close
-        h[np.isinf(h)] = 0.0  # no event to come, no end to reach
+        self.endless = self._runs_away(d, h)
+        done = (h >= rest) | close | self.endless
+        h[np.isinf(h) | self.endless] = 0.0  # no event to come, no end to reach
         self.direction = d
         self.theta += h[:, None] * d
         self.r += h[:, None] * dr
@@ -189,6 +201,14 @@ class _Batch:
         self._leave(moving[leaves], slot, towards)
         self._cross(moving[~leaves], row, onto)
         return done
+
+    def _runs_away(self, d, h):
+        """Whether a path goes on without end for all that is not vanishing (B,)."""
+        if self.extra is None:
+            return np.zeros(len(d), dtype=bool)
+        work = np.einsum("ij,ij->i", d, self.force)
+        unit = self.length if np.isfinite(self.length) else 1.0
+        return (work > 0) & (np.square(d) @ self.extra > 0.5 * work) & (h > _VANISHED * unit)
 
     def _direction(self):
         """Directions of theta (B, p) and of the slots' multipliers (B, p)."""

@@ -8,10 +8,23 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-__all__ = ["TIES", "decided_prefix", "merge", "uncovered"]
+__all__ = ["TIES", "decided_prefix", "merge", "ties_at", "uncovered", "ways_of"]
 
 _PARALLEL = 1e-11  # lines whose slopes differ by less, relative to them, never part on a ray
 TIES = 1e-10  # scores nearer than this are tied: rounding errors never exclude a candidate
+
+
+def ties_at(w):
+    """Differences of scores that are ties at responses ``w``, whose rounding errors grow with them."""
+    return TIES + 1e-12 * np.abs(w)
+
+
+def ways_of(X, move, length):
+    """``X @ move``; on a ray, where ``length`` is infinite, without rounding errors of rows that stay."""
+    ways = X @ move
+    if np.isinf(length):
+        ways = np.where(np.abs(ways) <= _PARALLEL * (np.abs(X) @ np.abs(move)), 0.0, ways)
+    return ways
 
 
 def merge(pieces, near=0.0):

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .lines import TIES, merge, uncovered
+from .lines import TIES, merge, uncovered, ways_of
 from .tilted import tilted_fits
 
 __all__ = ["Polyline", "polylines"]
@@ -34,6 +34,8 @@ class Polyline:
         Movement of the coefficients and of the new residual per unit beyond the first and the last corner.
     unknown : (K - 1,) array of bool
         Stretches of which only the ends are known.
+    open : pair of bool
+        Whether nothing is known beyond the first and the last corner.
     """
 
     x: np.ndarray
@@ -41,6 +43,7 @@ class Polyline:
     e: np.ndarray
     rays: tuple
     unknown: np.ndarray
+    open: tuple = (False, False)
 
     @cached_property
     def w(self):
@@ -74,10 +77,16 @@ class Polyline:
         """Whether the fits at responses ``w`` (g,) are known."""
         corners = self.w
         inside = (w > corners[0]) & (w < corners[-1])
+        known = ~((w < corners[0]) & self.open[0]) & ~((w > corners[-1]) & self.open[1])
         if not self.unknown.any():
-            return np.ones(len(w), dtype=bool)
+            return known
         place = np.clip(np.searchsorted(corners, w) - 1, 0, len(self.unknown) - 1)
-        return ~(inside & self.unknown[place])
+        return known & ~(inside & self.unknown[place])
+
+    @property
+    def extent(self):
+        """Length of the longest part that nothing is known of."""
+        return np.inf if any(self.open) else float(np.max(np.diff(self.w)[self.unknown], initial=0.0))
 
     def stretches(self):
         """``(first, theta, e, move, change, speed, length)`` of every stretch and ray that leads anywhere.
@@ -87,8 +96,8 @@ class Polyline:
         for j in np.flatnonzero(np.diff(self.w) > 0):
             move, change = self.theta[j + 1] - self.theta[j], self.e[j + 1] - self.e[j]
             yield j, self.w[j], self.theta[j], self.e[j], move, change, self.w[j + 1] - self.w[j], 1.0
-        for corner, ray, speed in zip((0, -1), self.rays, self.speeds, strict=True):
-            if speed:
+        for corner, ray, speed, unknown in zip((0, -1), self.rays, self.speeds, self.open, strict=True):
+            if speed and not unknown:
                 yield None, self.w[corner], self.theta[corner], self.e[corner], *ray, speed, np.inf
 
     def pieces(self, X, v, rank, score, own=1.0, slack=None):
@@ -109,12 +118,13 @@ class Polyline:
         rows = slice(None) if rank.which is None else rank.which
         alone, X, v = rank.alone(), X[rows], v[rows]
         slack = -TIES if slack is None else slack[rows]
-        out = []
+        out = [(end, np.inf) for end, unknown in ((self.w[-1], self.open[1]),) if unknown]
+        out += [(-np.inf, end) for end, unknown in ((self.w[0], self.open[0]),) if unknown]
         for place, first, theta, e, move, change, speed, length in self.stretches():
             if place is not None and self.unknown[place]:
                 out.append((first, first + speed))
                 continue
-            lines = score.lines(v - X @ theta, -(X @ move), rows)
+            lines = score.lines(v - X @ theta, -ways_of(X, move, length), rows)
             new = score.own_lines(e, change, own)
             for low, high in uncovered(lines, new, length, alone, slack):
                 out.append(tuple(sorted((first + speed * low, first + speed * high))))
@@ -151,7 +161,7 @@ def _joined(fit, x, i, ways, slopes, soft):
     """The path of one row from its two sides; None where one that has no end could not be followed."""
     if any(found.corners[i] is None and np.isinf(slope) for found, slope in zip(ways, slopes, strict=True)):
         return None
-    theta, e, rays, unknown = [], [], [], []
+    theta, e, rays, unknown, lost = [], [], [], [], []
     for direction, found, slope in zip((-1, 1), ways, slopes, strict=True):
         if found.corners[i] is None:
             size, bends = np.array([0.0, slope]), np.array([fit.theta, fit.theta + found.move[i]])
@@ -162,7 +172,9 @@ def _joined(fit, x, i, ways, slopes, soft):
         e.append(residual[::direction] if direction < 0 else residual[1:])
         unknown.append(np.full(len(size) - 1, found.corners[i] is None))
         rays.append(_ray(found, i, x, direction, slope))
-    return Polyline(x, np.concatenate(theta), np.concatenate(e), tuple(rays), np.concatenate(unknown))
+        lost.append(bool(found.endless[i]) and found.corners[i] is None)
+    joined = (np.concatenate(parts) for parts in (theta, e))
+    return Polyline(x, *joined, tuple(rays), np.concatenate(unknown), tuple(lost))
 
 
 def _ray(found, i, x, direction, slope):

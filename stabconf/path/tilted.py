@@ -104,7 +104,7 @@ def tilted_fits(fit, rows, tilt, refit, corners=False):
             force = -unit[:, None] * rows[left]
             found = follow(fit, watched, force, length=np.inf if infinite else 1.0, corners=corners)
             delta = found.theta - fit.theta
-            reached = np.array([at[-1] for at, _ in found.corners]) if infinite else np.ones(len(left))
+            reached = found.position
             e, relative = stationarity(fit, watched, found, reached[:, None] * force)
             length = _longest(fit, found) if corners else fit.length(delta)
             limit = key[count] if count < len(key) else np.inf
@@ -112,7 +112,7 @@ def tilted_fits(fit, rows, tilt, refit, corners=False):
             at = left[good]
             move[at], followed[at] = delta[good], True
             direction[at] = found.direction[good] / np.abs(unit[good])[:, None]
-            endless[at] = _runs_away(fit, found.direction[good], force[good])
+            endless[at] = found.endless[good]
             if corners:
                 for i, j in zip(at, np.flatnonzero(good), strict=True):
                     bends[i] = found.corners[j][0] * abs(unit[j]), found.corners[j][1]
@@ -130,14 +130,6 @@ def tilted_fits(fit, rows, tilt, refit, corners=False):
             held = np.linalg.norm(fit.extra * theta)
             endless[i] = held > _RUNAWAY * abs(tilt[i]) * np.linalg.norm(rows[i])
     return Tilted(move, radius, followed, direction, endless, bends if corners else None)
-
-
-def _runs_away(fit, direction, force):
-    """Whether nothing but vanishing weights resists the force on the last stretch (B,)."""
-    if not fit.extra.any():
-        return np.zeros(len(force), dtype=bool)
-    work = np.einsum("ij,ij->i", direction, force)
-    return (work > 0) & (np.square(direction) @ fit.extra > 0.5 * work)
 
 
 def _longest(fit, found):

@@ -25,6 +25,7 @@ _SAMPLE = 1.5  # rows of the first, coarse fit, and of the working set, per root
 _APPROACH = (0.05, 3)  # width and number of steps on all rows before a working set
 _PATIENCE = 25  # steps of a round after which each must go down
 _FINISH = 5e-4  # width from which on an exact finish is tried
+_ROUNDS = 60  # of envelopes, at the most: where numbers overflow none is good
 _SHRINK = 0.1  # factor between two envelope widths
 _WIDEST, _ROUGH, _WARM, _NARROWEST = 0.3, 3e-2, 3e-3, 1e-6  # widths, relative to the residuals
 
@@ -179,7 +180,7 @@ def _multipliers_method(problem, theta, max_iter, *, scale=None, u=None, narrowe
     # Steep slopes (linex) need envelopes that are narrow against the slope, not only the residual.
     thinnest = narrowest * size * (1.0 if loss.piecewise_linear else 1e-6)
     best, nit, stalled = (math.inf, theta, stage.u, stage.u1), 0, 0
-    while nit < max_iter:
+    for _ in range(_ROUNDS):
         target = 1e-14 if one_stage else min(most, (stage.eps / size) ** 2)
         theta, r, u, u1, steps = _minimise(problem, stage, theta, r, target, max_iter - nit)
         nit += steps
@@ -196,7 +197,7 @@ def _multipliers_method(problem, theta, max_iter, *, scale=None, u=None, narrowe
             if merit <= 1e-15:
                 break
         rough = narrowest > _NARROWEST and stage.eps <= narrowest * size
-        if one_stage or rough or best[0] <= 1e-15 or stalled == 3:
+        if one_stage or rough or best[0] <= 1e-15 or stalled == 3 or nit >= max_iter:
             break
         stage = replace(stage, eps=max(stage.eps * _SHRINK, thinnest), theta=theta, u=u, u1=u1)
     return *best[1:], nit

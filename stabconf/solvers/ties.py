@@ -14,7 +14,7 @@ from .problem import certify
 
 __all__ = ["TieBreak", "smallest_norm", "vanishing_ridge"]
 
-_VANISHING = 1e-9  # ridge weight a row that stands for one tending to 0
+_VANISHING = 1e-9  # ridge weight a row, in units of the columns, that stands for one tending to 0
 _DEPENDENT = 1e-10  # columns of length 1 that are nearer than this to the span of others depend on them
 _OUTSIDE = 1e-8  # share of a row outside of the row space
 
@@ -81,7 +81,10 @@ def smallest_norm(problem):
 
 def vanishing_ridge(problem):
     """The `TieBreak` that adds vanishing ridge weights where there are none."""
-    return TieBreak(extra=np.where(problem.ridge > 0, 0.0, _VANISHING * len(problem.v)))
+    squares = np.einsum("ij,ij->j", problem.X, problem.X)
+    least = np.min(squares[squares > 0], initial=float(np.max(squares, initial=0.0)))
+    weight = _VANISHING * max(least, 1e-8 * float(np.max(squares, initial=0.0))) or _VANISHING
+    return TieBreak(extra=np.where(problem.ridge > 0, 0.0, weight))
 
 
 def _rank(X):

@@ -124,7 +124,7 @@ class ClippedSets:
             if len(left) and fit is not None and fit.hessian_inverse is not None:
                 for i, path in zip(left, self._followed(fit, rows[left]), strict=True):
                     out[i] = path
-                left = np.array([i for i in left if out[i] is None or out[i].unknown.any()], dtype=int)
+                left = np.array([i for i in left if out[i] is None or out[i].extent], dtype=int)
         return out
 
     def _followed(self, fit, rows):
@@ -137,7 +137,7 @@ class ClippedSets:
             return [(-np.inf, np.inf)], np.inf
         problem = self.fits.problem
         found = path.pieces(problem.X, problem.v, rank, self.score, own)
-        return found, float(np.max(np.diff(path.w)[path.unknown], initial=0.0))
+        return found, path.extent
 
     def residuals(self, row, w):
         """Training residuals (g, n) and new ones (g,) of the augmented fits at responses; and where they are
