@@ -22,9 +22,14 @@ ALLOWED = {
     "checks": (set(), set()),
     "files": ({"errors"}, set()),
     "columns": (set(), {"numpy"}),
-    "user_frames": ({"errors"}, {"numpy", "pandas"}),
+    "cells": ({"errors"}, {"numpy", "pandas"}),
+    "user_frames": ({"cells", "errors"}, {"numpy", "pandas"}),
+    "scope": ({"user_frames"}, {"numpy", "pandas"}),
     "terms": ({"errors", "user_frames"}, {"numpy", "pandas", "patsy"}),
-    "design": ({"columns", "errors", "terms", "user_frames"}, {"numpy", "pandas", "patsy"}),
+    "design": (
+        {"cells", "columns", "errors", "scope", "terms", "user_frames"},
+        {"numpy", "pandas", "patsy"},
+    ),
     "response": (set(), {"numpy"}),
     "losses": ({"checks", "errors"}, {"numpy", "scipy"}),
     "penalties": ({"checks", "errors"}, {"numpy"}),
@@ -41,14 +46,17 @@ ALLOWED = {
         {"numpy", "tqdm"},
     ),
     "residual_scores": ({"checks", "errors"}, {"numpy"}),
-    "advice": ({"checks", "conformal", "errors"}, {"numpy"}),
+    "advice": ({"checks", "conformal", "errors", "user_frames"}, {"numpy"}),
     "ranking": ({"errors", "scores", "user_frames"}, {"numpy", "pandas"}),
     "tables": (set(), set()),
     "summary": ({"tables"}, {"numpy", "statsmodels"}),
     "frames": (set(), {"numpy", "pandas"}),
     "grouping": ({"checks", "errors"}, {"numpy", "pandas"}),
     "widths": ({"tables"}, {"numpy", "pandas", "statsmodels"}),
-    "interval_data": ({"advice", "errors", "frames", "grouping", "widths"}, {"numpy", "pandas"}),
+    "interval_data": (
+        {"advice", "errors", "frames", "grouping", "user_frames", "widths"},
+        {"numpy", "pandas"},
+    ),
     "coverage": ({"widths"}, {"numpy", "pandas", "scipy"}),
     "plots": ({"tables"}, {"matplotlib", "numpy"}),
     "penalty_path": ({"checks", "conformal", "errors"}, {"numpy", "pandas"}),
@@ -71,7 +79,7 @@ ALLOWED = {
         {"advice", "interval_data", "coverage", "errors", "grouping", "penalty_path", "plots", "report"},
         {"numpy", "pandas"},
     ),
-    "prediction": ({"errors"}, {"numpy", "pandas"}),
+    "prediction": ({"errors", "user_frames"}, {"numpy", "pandas"}),
     "fitting": ({"response", "solvers"}, {"numpy"}),
     "results_base": (
         {"advice", "columns", "conformal", "errors", "files", "frames", "prediction", "presentation"}
@@ -85,8 +93,8 @@ ALLOWED = {
     ),
     "estimator": ({"advice", "conformal", "errors", "results_base", "summary"}, {"numpy"}),
     "model": (
-        {"checks", "design", "errors", "estimator", "fitting", "losses", "penalties", "results"}
-        | {"solvers"},
+        {"cells", "checks", "design", "errors", "estimator", "fitting", "losses", "penalties", "results"}
+        | {"solvers", "user_frames"},
         {"numpy"},
     ),
     "quantile_results": (
@@ -100,7 +108,7 @@ ALLOWED = {
     ),
     "benchmarking": (
         {"advice", "checks", "conformal", "design", "errors", "files", "model", "plots", "results"}
-        | {"scores"},
+        | {"scores", "user_frames"},
         {"matplotlib", "numpy", "pandas"},
     ),
     "statsmodels_plugin": (
