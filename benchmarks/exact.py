@@ -24,9 +24,9 @@ from splits import Contender, by, measured
 
 import stabconf
 from stabconf.conformal import exact
-from stabconf.units import location_scale
 from stabconf.scores import p_values
 from stabconf.solvers import Problem, minimise
+from stabconf.units import location_scale
 
 ALPHA = 0.1
 PENALTIES = (0.1, 0.01)

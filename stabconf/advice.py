@@ -8,6 +8,7 @@ import numpy as np
 from .checks import is_number
 from .conformal import FixedScale, LearnedScale
 from .errors import InputError, InputTypeError, SampleSizeWarning, StabilityWarning
+from .user_frames import by_label
 
 __all__ = [
     "DEFAULT_ALPHA",
@@ -72,7 +73,7 @@ def as_responses(z_hat, exog, predictions, complete):
     if isinstance(z_hat, str) and z_hat == "prediction":
         return predictions[complete]
     if callable(z_hat):
-        values = np.asarray(z_hat(exog), dtype=float)
+        values = np.asarray(by_label(z_hat(exog), exog.index, "what z_hat returns"), dtype=float)
         if values.shape not in ((), predictions.shape):
             raise InputError(
                 f"z_hat returned values of shape {values.shape}: it must give one for each of the "
@@ -82,8 +83,9 @@ def as_responses(z_hat, exog, predictions, complete):
     elif is_number(z_hat):
         values = np.full(np.count_nonzero(complete), float(z_hat))
     else:
+        named = "z_hat" if np.ndim(z_hat) else f"z_hat={z_hat!r}"
         raise InputTypeError(
-            f"z_hat={z_hat!r} is a {type(z_hat).__name__}: give a number, 'prediction' or a callable"
+            f"{named} is a {type(z_hat).__name__}: give a number, 'prediction' or a callable"
         )
     if not np.all(np.isfinite(values)):
         raise InputError("z_hat has values that are not finite: give finite responses")

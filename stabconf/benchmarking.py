@@ -22,6 +22,7 @@ from .model import fit_in_scope
 from .plots import PALETTE
 from .results import Results
 from .scores import conformal_rank, kth_smallest
+from .user_frames import by_label
 
 __all__ = ["Comparison", "compare", "compare_in_scope", "oracle"]
 
@@ -63,7 +64,7 @@ def oracle(results, exog, y, alpha=None):
     results._require_refit("the oracle")
     alpha = check_one_alpha(results._level(alpha))
     rows, index = results._new_rows(exog)
-    values = np.asarray(y, dtype=float)
+    values = np.asarray(by_label(y, index, "y"), dtype=float)
     if values.shape != (len(rows),):
         raise InputError(f"y has shape {values.shape}: give a response for each of the {len(rows)} rows")
     ends, k = np.full((len(rows), 2), np.nan), conformal_rank(alpha, results.nobs)
@@ -228,7 +229,7 @@ def compare_in_scope(
     settings = dict(zip(_SETTINGS, values, strict=True))
     runs = _known_runs(resume, settings)
     done = set(runs[_KEYS].itertuples(index=False, name=None))
-    frame = pd.DataFrame(data).iloc[whole.kept]
+    frame = whole.frame_of(None)
     with progress_bar(repeats, "split", "comparing", progress) as bar:
         for repeat in range(repeats):
             wanted = [(m, v) for v in penalties for m in methods if (m, v, repeat) not in done]

@@ -1,31 +1,35 @@
 """From a formula and a frame to plain arrays, and the same map for new rows.
 
 patsy lives here and in `terms` only. The formula sees the columns of the frame, the names of the
-caller's scope that it mentions, and nothing else; those names are kept, so that the map can be rebuilt
-from formula, frame and names after pickling (patsy's own objects refuse to be pickled).
+caller's scope that it mentions, and nothing else; frame and names are kept, as copies, so that the map can
+be rebuilt after pickling (patsy's own objects refuse to be pickled) and that later changes of the user's
+frame do not matter. A Series of the scope is matched to the rows by label and becomes a column.
 """
 
-import types
 import warnings
 from copy import copy
-from importlib import import_module
 
 import numpy as np
 import pandas as pd
 import patsy
 
+from .cells import check_column, check_new_column
 from .errors import DataWarning, FormulaError, InputError, InputTypeError
+from .scope import as_columns, modules_by_name, modules_found, row_values, taken_from
 from .terms import (
+    DropMissing,
     column_kinds,
+    column_of,
     factor_codes,
     factor_values,
+    formula_codes,
     is_column,
     names_in,
     response_values,
     term_values,
 )
 from .units import column_units
-from .user_frames import as_frame, check_duplicates, check_finite, listed, numbers, numbers_lost, plain
+from .user_frames import as_frame, by_label, check_duplicates, check_finite, copied, listed, numbers, plain
 
 __all__ = ["Design", "build_design", "caller_scope", "learned_units"]
 
@@ -35,19 +39,6 @@ _MISSING = ("drop", "raise")
 def caller_scope(depth):
     """The names visible ``depth`` frames above the caller of this function."""
     return patsy.EvalEnvironment.capture(depth + 1).namespace
-
-
-class _DropMissing(patsy.NAAction):
-    """Drops incomplete rows as patsy does, but looks for them in plain arrays.
-
-    Looking through pandas, column by column, takes about a third of the time of a fit to a thousand rows.
-    """
-
-    def is_numerical_NA(self, arr):
-        return super().is_numerical_NA(np.asarray(arr))
-
-
-_DROP = _DropMissing("drop")
 
 
 class Design:
@@ -74,11 +65,12 @@ class Design:
         What the columns are made of.
     """
 
+    _outside = ()  # names of the columns that were Series of the calling scope
+
     def __init__(self, formula, frame, scope, data=None):
         self.formula, self._frame, self._scope = formula, frame, scope
         self._data = frame if data is None else data
-        left, right = _evaluate(formula, frame, scope)
-        kept = self.kept = right.index.to_numpy()
+        left, right, self.kept = _evaluate(formula, frame, scope)
         self._info = right.design_info
         self.names = list(self._info.column_names)
         self._left = left.design_info
@@ -86,9 +78,9 @@ class Design:
         _check_response(left, formula)
         self.y = left.iloc[:, 0].to_numpy(dtype=float)
         self.X = np.ascontiguousarray(right.to_numpy(dtype=float))
-        self.index = frame.index[kept]
-        self.dropped = frame.index.delete(kept)
-        self.kinds = column_kinds(self._info, frame.reset_index(drop=True), kept)
+        self.index = frame.index[self.kept]
+        self.dropped = frame.index.delete(self.kept)
+        self.kinds = column_kinds(self._info, frame, self.kept)
         self.transformed = not is_column(self.response, frame.columns)
 
     @property
@@ -99,10 +91,12 @@ class Design:
     @property
     def predictors(self):
         """Columns of the frame that the right-hand side uses."""
-        used = set()
-        for factor in self._info.factor_infos:
-            used |= names_in(factor.code)
+        used = self._right_names
         return [column for column in self._frame.columns if column in used]
+
+    @property
+    def _right_names(self):
+        return set().union(*(names_in(factor.code) for factor in self._info.factor_infos))
 
     def new_rows(self, new):
         """Design rows of a new frame.
@@ -123,10 +117,10 @@ class Design:
             return rows, frame.index
         try:
             (made,) = patsy.build_design_matrices(
-                [self._info], values[complete].infer_objects(), NA_action=_DROP, return_type="dataframe"
+                [self._info], values[complete], NA_action=DropMissing("drop"), return_type="dataframe"
             )
         except Exception as error:
-            raise self._new_row_error(error, values) from error
+            raise self._new_row_error(error, frame) from error
         rows[made.index.to_numpy()] = made.to_numpy(dtype=float)
         check_finite(rows, self.names, frame.index, "exog", allow_nan=True)
         return rows, frame.index
@@ -145,7 +139,7 @@ class Design:
         frame, values, complete = self._complete_rows(new)
         trained = self._frame.reset_index(drop=True)[self.predictors].iloc[self.kept]
         both = pd.concat([trained.astype(object), values.loc[complete, self.predictors]], ignore_index=True)
-        both = both.infer_objects()
+        both = plain(both)
         for name in self.predictors:
             if isinstance(trained[name].dtype, pd.CategoricalDtype):  # the order of levels is the user's
                 levels = list(trained[name].cat.categories)
@@ -154,9 +148,9 @@ class Design:
         right = "~" + self.formula.split("~", 1)[1]
         env = patsy.EvalEnvironment([self._scope])
         try:
-            made = patsy.dmatrix(right, both, env, NA_action=_DROP, return_type="dataframe")
+            made = patsy.dmatrix(right, both, env, NA_action=DropMissing("drop"), return_type="dataframe")
         except Exception as error:
-            raise self._new_row_error(error, values) from error
+            raise self._new_row_error(error, frame) from error
         design, n = copy(self), len(self.y)
         kept = np.flatnonzero(complete)[made.index.to_numpy()[n:] - n]
         design._info = made.design_info
@@ -174,7 +168,8 @@ class Design:
         """A column, function or formula of the training rows and of the complete new rows (two arrays)."""
         frames = self.frame_of(None), self.frame_of(new)[complete]
         if callable(what):
-            return tuple(numbers(what(frame), "the values of scale") for frame in frames)
+            name = "the values of scale"
+            return tuple(numbers(by_label(what(frame), frame.index, name), name) for frame in frames)
         if what.lstrip().startswith("~"):
             env = patsy.EvalEnvironment([{"np": np, **self._scope}])
             try:
@@ -198,17 +193,39 @@ class Design:
         -------
         list of (name, (n,) array, (m,) array)
         """
-        codes = [term] if term in self._data.columns else factor_codes(term, argument)
         frames = self.frame_of(None), self.frame_of(new)
+        codes = self._codes(term, frames[1], argument)
         return [
             (code, *(factor_values(code, frame, self._names, argument) for frame in frames))
             for code in codes
         ]
 
+    def _codes(self, term, frame, argument):
+        """The factors of a term as expressions; the name of a column is taken as such, whatever it says."""
+        columns = self._data.columns
+        known = term in columns or term in frame.columns
+        codes = [term] if known else factor_codes(term, argument)
+        named = {term} if known else set().union(*map(names_in, codes))
+        rows, lacking = "new", [name for name in columns if name in named and name not in frame.columns]
+        if known and term not in columns:
+            rows, lacking = "training", [term]
+        if lacking:
+            raise InputError(
+                f"{argument}={term!r} goes by {listed(lacking, 'column')}, which the {rows} rows lack: "
+                "give both frames the column"
+            )
+        return codes
+
     @property
-    def total(self):
-        """Number of rows that the user gave, dropped ones included."""
-        return len(self._data)
+    def labels(self):
+        """Labels of the rows that the user gave, dropped ones included."""
+        return self._data.index
+
+    @property
+    def levels(self):
+        """Number of levels of each categorical factor on the right-hand side, by its expression."""
+        infos = self._info.factor_infos.items()
+        return {factor.code: len(info.categories) for factor, info in infos if info.type == "categorical"}
 
     def responses(self, new):
         """Responses of new rows as the formula makes them (m,), NaN where missing; None if not there."""
@@ -218,7 +235,8 @@ class Design:
 
     def terms(self, term, new, argument):
         """Values of the factors of a formula term at new rows: ``{name: (m,) array}``."""
-        return term_values(term, self.frame_of(new), self._names, argument)
+        frame = self.frame_of(new)
+        return term_values(self._codes(term, frame, argument), frame, self._names, argument)
 
     @property
     def _names(self):
@@ -234,47 +252,49 @@ class Design:
         frame = as_frame(new, "exog")
         needed = self.predictors
         absent = [column for column in needed if column not in frame.columns]
-        if absent:
+        here = [column for column in absent if column not in self._outside]
+        if here:
             raise InputError(
-                f"exog lacks {listed(absent, 'column')} that the formula {self.formula!r} uses: add "
+                f"exog lacks {listed(here, 'column')} that the formula {self.formula!r} uses: add "
                 "to the frame what training had"
             )
+        if len(frame) == len(self.labels):  # patsy would take the training values
+            absent += self._row_values(frame)
+        if absent:
+            raise InputError(f"exog cannot be put through {self.formula!r}: {as_columns(absent)}")
         check_duplicates(frame, needed, "exog")
         taken = [column for column in frame.columns if column in needed or column in self._scope]
         values = plain(frame[taken], levels_from_data=True).reset_index(drop=True)
+        for name in needed:
+            check_new_column(values[name], self._frame[name].dtype, name, frame.index)
         return frame, values, ~values.isna().any(axis=1).to_numpy()
 
-    def _new_row_error(self, error, values):
-        """A category, number or scope error in the user's terms."""
+    def _row_values(self, frame):
+        """Arrays of the calling scope with a value for each training row, and no column in new rows."""
+        found = row_values(self._scope, len(self.labels))
+        return [name for name in found if name not in frame.columns and name in self._right_names]
+
+    def _new_row_error(self, error, frame):
+        """A category or scope error in the user's terms."""
         text = str(error).split("\n")[0]
-        texts = [name for name in self.predictors if numbers_lost(self._frame[name], values[name])]
-        if texts and "expected levels" not in text:
-            found = values[texts[0]].dropna().iloc[0]
-            return InputError(
-                f"exog has {found!r} in {texts[0]!r}, which was numeric in training: give numbers, with "
-                "pd.to_numeric say"
-            )
         if "expected levels" in text or "mismatching" in text:
             return InputError(
                 f"exog has a category that training did not have ({text}): drop those rows, recode "
                 "them, or refit with data that has the category"
             )
-        outside = sorted(
-            name for name, value in self._scope.items() if np.ndim(value) == 1 and len(value) > 1
-        )
-        hint = f"; {listed(outside, 'variable')} of the calling scope had one value a training row: make "
-        hint = hint + "it a column of both frames" if outside else ""
+        outside = self._row_values(frame)
+        hint = f"; {as_columns(outside)}" if outside else ""
         return FormulaError(f"exog cannot be put through {self.formula!r}: {text}{hint}")
 
     def __getstate__(self):
-        scope = {name: _by_name(value) for name, value in self._scope.items()}
-        used = list(self._frame.columns)
-        return {"formula": self.formula, "data": self._data, "used": used, "scope": scope}
+        used, scope = list(self._frame.columns), modules_by_name(self._scope)
+        state = {"formula": self.formula, "data": self._data, "used": used, "scope": scope}
+        return {**state, "outside": self._outside}
 
     def __setstate__(self, state):
-        scope = {name: _from_name(value) for name, value in state["scope"].items()}
         data = state["data"]  # the user's whole frame, for options may name any of its columns
-        self.__init__(state["formula"], plain(data[state["used"]]), scope, data)
+        self.__init__(state["formula"], plain(data[state["used"]]), modules_found(state["scope"]), data)
+        self._outside = state["outside"]
 
 
 def build_design(formula, data, scope, missing="drop"):
@@ -306,14 +326,23 @@ def build_design(formula, data, scope, missing="drop"):
         )
     if missing not in _MISSING:
         raise InputError(f"missing={missing!r} is unknown: give 'drop' or 'raise'")
-    frame = data = as_frame(data, "data")
-    if len(frame) == 0:
+    data = as_frame(data, "data")
+    if len(data) == 0:
         raise InputError("data has 0 rows: give a frame with training rows")
-    used = _names_in_formula(formula)
-    columns = [column for column in frame.columns if column in used]
-    check_duplicates(frame, columns, "data")
-    frame = plain(frame[columns])
-    design = Design(formula, frame, _used_scope(used, frame, scope), data)
+    left, right = formula_codes(formula)
+    used = set().union(*map(names_in, left + right))
+    check_duplicates(data, [column for column in data.columns if column in used], "data")
+    scope, outside = taken_from(scope, used - set(data.columns), data.index)
+    data = copied(data)  # all of it, for options may name any column
+    for name, values in outside.items():
+        data[name] = values
+    frame = plain(data[[column for column in data.columns if column in used]])
+    for code in left + right:
+        name, category = column_of(code)
+        if name in frame.columns:
+            check_column(frame[name], name, code in left, category)
+    design = Design(formula, frame, scope, data)
+    design._outside = tuple(outside)
     _check_rows(design, frame, missing)
     check_finite(design.y[:, None], [design.response], design.index, "data")
     check_finite(design.X, design.names, design.index, "data")
@@ -321,17 +350,19 @@ def build_design(formula, data, scope, missing="drop"):
 
 
 def _evaluate(formula, frame, scope):
-    """Response and design as frames on row positions."""
-    env = patsy.EvalEnvironment([scope])
-    values = frame.reset_index(drop=True)
+    """Response and design as frames, and the positions of their rows in ``frame``.
+
+    patsy sees the labels of the rows, so that it refuses a Series with others.
+    """
+    env, drop = patsy.EvalEnvironment([scope]), DropMissing("drop")
     try:
-        return patsy.dmatrices(formula, values, env, NA_action=_DROP, return_type="dataframe")
+        left, right = patsy.dmatrices(formula, frame, env, NA_action=drop, return_type="dataframe")
     except patsy.PatsyError as error:
         raise FormulaError(f"formula={formula!r} cannot be used: {error}{_hint(error)}") from error
     except Exception as error:
-        raise FormulaError(
-            f"formula={formula!r} cannot be evaluated on data: {type(error).__name__}: {error}"
-        ) from error
+        text = f"{type(error).__name__}: {error}{_hint(error)}"
+        raise FormulaError(f"formula={formula!r} cannot be evaluated on data: {text}") from error
+    return left, right, drop.kept
 
 
 def _hint(error):
@@ -339,44 +370,9 @@ def _hint(error):
         return "\nGive data a column of that name, or define the name before calling fit."
     if "zero-size" in str(error) or "no levels" in str(error):
         return "\nEvery row has a missing value in a column of the formula."
+    if any(words in str(error) for words in ("Index mismatch", "rows mismatch", "broadcast")):
+        return "\nGive variables that are not columns of data its index, and a value for each row."
     return ""
-
-
-def _names_in_formula(formula):
-    try:
-        desc = patsy.ModelDesc.from_formula(formula)
-    except (patsy.PatsyError, SyntaxError) as error:
-        raise FormulaError(f"formula={formula!r} cannot be parsed: {error}") from error
-    except RecursionError as error:
-        raise FormulaError(
-            f"formula={formula[:60] + '...'!r} has too many terms for the parser: put blocks of a "
-            "hundred in parentheses, 'y ~ (x1 + x2 + ...) + (...)'"
-        ) from error
-    if len(desc.lhs_termlist) != 1 or not desc.lhs_termlist[0].factors:
-        raise FormulaError(
-            f"formula={formula!r} needs one response on the left of '~': write 'y ~ x1 + x2'"
-        )
-    if not desc.rhs_termlist:
-        raise FormulaError(f"formula={formula!r} has no terms: write 'y ~ 1' for a constant")
-    names = set()
-    for term in desc.lhs_termlist + desc.rhs_termlist:
-        for factor in term.factors:
-            names |= names_in(factor.code)
-    return names
-
-
-def _used_scope(used, frame, scope):
-    """The caller's names that the formula uses; row-wise Series lose their index, as the frame does."""
-    found = {}
-    for name in sorted(used - set(frame.columns)):
-        try:
-            value = scope[name]
-        except KeyError:
-            if name != "np":
-                continue
-            value = np
-        found[name] = value.to_numpy() if isinstance(value, pd.Series) else value
-    return found
 
 
 def _check_response(left, formula):
@@ -403,15 +399,6 @@ def _check_rows(design, frame, missing):
         )
     if len(design.y) < 2:
         raise InputError(f"data has {len(design.y)} complete rows (of {len(frame)}): at least 2 are needed")
-
-
-def _by_name(value):
-    return ("module", value.__name__) if isinstance(value, types.ModuleType) else ("value", value)
-
-
-def _from_name(value):
-    kind, content = value
-    return import_module(content) if kind == "module" else content
 
 
 def learned_units(design, standardize=True):

@@ -57,7 +57,7 @@ class SampleSizeWarning(StabconfWarning):
 
 
 class DataWarning(StabconfWarning):
-    """The data are legal but unusual: a constant column, a constant response, ..."""
+    """The data are legal but unusual: a constant column, a category with a level for every row, ..."""
 
 
 class MismatchWarning(StabconfWarning):

@@ -69,8 +69,10 @@ def _wanted(by, frame, terms):
 
 
 def _values(name, frame, terms):
+    if name not in frame.columns and not isinstance(name, str):
+        raise InputError(f"by={name!r} is not a column: there are {', '.join(map(str, frame.columns))}")
     if name not in frame.columns:
-        values = list(terms(str(name)).values())
+        values = list(terms(name).values())
         if len(values) != 1:
             raise InputError(
                 f"by={{{name!r}: ...}} has {len(values)} parts: give bins of one column or term"

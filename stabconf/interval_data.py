@@ -10,6 +10,7 @@ from .coverage import Ranks
 from .errors import InputError, InputTypeError
 from .frames import PER_LEVEL
 from .grouping import group_labels
+from .user_frames import by_label
 from .widths import covered, width_report, widths_of
 
 __all__ = ["Bands", "bands_of", "bands_of_levels"]
@@ -133,6 +134,7 @@ def _responses(design, new, frame, response):
         if response not in frame.columns:
             raise InputError(f"response={response!r} is not a column of new: give one, or an array")
         response = frame[response]
+    response = by_label(response, frame.index, "response")
     try:
         values = np.asarray(response, dtype=float)
     except (TypeError, ValueError) as error:

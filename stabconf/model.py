@@ -1,11 +1,13 @@
 """`fit`: from a formula and a frame to results."""
 
+import copy
 import math
 import numbers
 import warnings
 
 import numpy as np
 
+from .cells import warn_of_levels
 from .checks import is_number
 from .design import build_design, caller_scope, learned_units
 from .errors import ConvergenceWarning, DataWarning, InputError, InputTypeError
@@ -15,6 +17,7 @@ from .losses import as_loss
 from .penalties import as_penalty
 from .results import ModelSpec, Results
 from .solvers import SOLVERS
+from .user_frames import copied
 
 __all__ = ["fit", "fit_in_scope", "fitted", "prepare"]
 
@@ -40,8 +43,12 @@ def fit(
     ----------
     formula : str
         A patsy formula, ``"y ~ x1 + bs(x2, df=4) + C(g)"``. It sees the columns of ``data`` and the
-        names of the calling scope.
+        names of the calling scope. A Series of the calling scope is matched to the rows by label and is a
+        column like others; an array goes by position. Formulas are code: use only those that you trust.
     data : DataFrame or mapping of columns
+        It is copied, so that the results stay as they are if it is changed later. Columns of numbers with
+        some cells of text, and dates, are refused unless the formula says that they are categories,
+        ``C(g)``.
     loss : str or Loss
         "squared", "lad", "quantile", "huber", "pseudo_huber", "logcosh", "linex", "power", or an object
         such as ``stabconf.Huber(1.345)``, whose parameters are in units of the robust standard deviation
@@ -104,7 +111,8 @@ def _fit(scope, formula, data, *, loss, penalty, l1_ratio, standardize, missing,
     names = {"endog_names": design.response, "exog_names": list(design.names)}
     shared = {"formula": formula, "standardize": standardize, "missing": missing, **names}
     if estimator is not None:
-        return EstimatorResults(EstimatorSpec(estimator=estimator, tau=tau, **shared), design, columns)
+        spec = EstimatorSpec(estimator=copy.deepcopy(estimator), tau=copied(tau), **shared)
+        return EstimatorResults(spec, design, columns)
     return fitted(ModelSpec(loss=loss, penalty=penalty, **shared, **solving), design, columns)
 
 
@@ -112,6 +120,7 @@ def prepare(scope, formula, data, standardize, missing, *, solver, tol, max_iter
     """The `Design` and the `ColumnUnits` of its columns, with the options checked."""
     _check_options(standardize, solver, tol, max_iter)
     design = build_design(formula, data, scope, missing)
+    warn_of_levels(design.levels, len(design.y))
     columns = learned_units(design, standardize)
     if np.ptp(design.y) == 0:
         warnings.warn(

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 from .errors import InputTypeError
+from .user_frames import copied
 
 __all__ = ["Prediction"]
 
@@ -12,7 +13,7 @@ class Prediction:
     """Predictions at some rows, with intervals on request; made by `Results.get_prediction`."""
 
     def __init__(self, results, exog, options):
-        self._results, self._exog, self._options = results, exog, options
+        self._results, self._exog, self._options = results, copied(exog), copied(options)
 
     @property
     def predicted_mean(self):

@@ -40,9 +40,9 @@ class Presentation:
         alpha : float, optional
             Miscoverage, by default ``default_alpha``: 0.05, or what `stabconf.conformal` was given.
         response : str or sequence of float, optional
-            Responses of ``new`` as the model has them (transformed, where the formula does that), or
-            their column. By default the left side of the formula, where ``new`` has its columns. The
-            training rows have shaped the fit: they are not used to judge coverage.
+            Responses of ``new`` as the model has them (transformed, where the formula does that; a Series
+            is matched by label), or their column. By default the left side of the formula, where ``new``
+            has its columns. The training rows have shaped the fit: they are not used to judge coverage.
         **options
             Of `conf_int_conformal`, ``method`` and ``side`` too.
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from .errors import InputError, InputTypeError
 from .scores import Peers
-from .user_frames import numbers
+from .user_frames import by_label, numbers
 
 __all__ = ["Ranking", "as_ranking"]
 
@@ -210,16 +210,22 @@ def _as_weights(weights, design, exog):
         name, pair = "weights", tuple(weights(frame) for frame in frames)
     elif isinstance(weights, (tuple, list)) and len(weights) == 2:
         name, pair = "weights", tuple(weights)
-    elif np.ndim(weights) == 1 and len(weights) - len(frames[1]) in (design.total, len(frames[0])):
-        values = np.asarray(weights)  # training rows, then new ones
-        name, pair = "weights", np.split(values, [len(values) - len(frames[1])])
+    elif np.ndim(weights) == 1 and len(weights) - len(frames[1]) in (len(design.labels), len(frames[0])):
+        count = len(weights) - len(frames[1])  # training rows, then new ones
+        labels = design.index if count == len(frames[0]) else design.labels
+        values = np.asarray(by_label(weights, labels.append(frames[1].index), "weights"))
+        name, pair = "weights", np.split(values, [count])
     else:
         raise InputTypeError(
             f"weights is a {type(weights).__name__}: give a column, a callable of a frame, a tuple of two "
             "arrays (training, new), or one array of both, one after the other"
         )
-    trained, new = (numbers(values, f"the values of {name}") for values in pair)
-    if trained.shape == (design.total,):
+    trained, new = pair
+    if isinstance(trained, pd.Series) and not trained.index.equals(design.labels):
+        trained = by_label(trained, design.index, f"{name} of the training rows")
+    new = by_label(new, frames[1].index, f"{name} of the new rows")
+    trained, new = (numbers(values, f"the values of {name}") for values in (trained, new))
+    if trained.shape == (len(design.labels),):
         trained = trained[design.kept]
     for values, count, rows in ((trained, len(frames[0]), "training"), (new, len(frames[1]), "new")):
         if values.shape != (count,):

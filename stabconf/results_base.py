@@ -126,7 +126,7 @@ class BaseResults(Presentation):
 
             z_hat : float, "prediction" or callable
                 Response at which the new row joins the fit; a callable is given ``exog`` and returns one
-                a row. For "batch" a list of them.
+                a row (a Series is matched by label). For "batch" a list of them.
             queries : int or sequence of float
                 Responses between which the fit is interpolated (default 8).
 
@@ -148,12 +148,13 @@ class BaseResults(Presentation):
                 the slope of a smooth loss.
             scale : str, True or callable
                 Divide residuals by a scale: a column with positive values, a callable of a frame that
-                returns them, or a formula such as "~ x1" of what it depends on (True for the columns of
-                the model): widths then follow the data. "exact" and "stable" learn it by a second
-                regression, of the sizes of the residuals, with the same loss and penalty, made anew for
-                every candidate response (never less than 0.01 of the response's scale); exact for LAD
-                and quantile loss, an enclosure for squared loss, Huber, pseudo-Huber and log-cosh. Methods
-                that fit to parts of the rows regress the logarithms of sizes by least squares.
+                returns them (a Series is matched by label), or a formula such as "~ x1" of what it depends
+                on (True for the columns of the model): widths then follow the data. "exact" and "stable"
+                learn it by a second regression, of the sizes of the residuals, with the same loss and
+                penalty, made anew for every candidate response (never less than 0.01 of the response's
+                scale); exact for LAD and quantile loss, an enclosure for squared loss, Huber, pseudo-Huber
+                and log-cosh. Methods that fit to parts of the rows regress the logarithms of sizes by
+                least squares.
 
             Of all methods:
 
@@ -161,11 +162,13 @@ class BaseResults(Presentation):
                 Rank each new row among the training rows of its own group, so that coverage holds within
                 each group: a column, several, or a formula term such as "C(region)", "x > 2" or
                 "pd.cut(x, [0, 1, 2]):sex". All rows are fitted, as without groups. A new row without a
-                group has no interval; groups that training does not have are an error.
+                group has no interval; groups that training does not have are an error. Terms are code, as
+                formulas are; the name of a column never is.
             weights : str, callable, tuple of two arrays or array
                 Likelihood ratios of a shift of the covariates between training and new rows, up to a
                 constant: a column, a callable of a frame, arrays ``(training, new)``, or one array of both,
-                training rows first. Coverage then holds under the shift. Not for "cross" and "cv+".
+                training rows first. A Series is matched to the rows by label. Coverage then holds under the
+                shift. Not for "cross" and "cv+".
             transductive : bool
                 Learn the design map (stateful transforms, column means and scales) from the training and
                 the new rows together, so that nothing about it is assumed.
@@ -256,6 +259,9 @@ class BaseResults(Presentation):
 
     def save(self, path):
         """Pickle the results to ``path``; `stabconf.load` reads them back.
+
+        The file holds the whole training frame, with the columns that the formula does not use, for options
+        may name them: drop what others must not see before the fit.
 
         Examples
         --------

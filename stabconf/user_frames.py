@@ -5,9 +5,20 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from .cells import as_numbers
 from .errors import InputError, InputTypeError
 
-__all__ = ["as_frame", "check_duplicates", "check_finite", "listed", "numbers", "numbers_lost", "plain"]
+__all__ = [
+    "as_frame",
+    "by_label",
+    "check_duplicates",
+    "check_finite",
+    "copied",
+    "has_labels",
+    "listed",
+    "numbers",
+    "plain",
+]
 
 
 def as_frame(data, argument):
@@ -28,19 +39,81 @@ def as_frame(data, argument):
     )
 
 
+def copied(value):
+    """A copy of a user's data, which later changes of them leave alone; any other object as it is.
+
+    Examples
+    --------
+    >>> knots = [np.array([1.0, 2.0])]
+    >>> kept = copied(knots)
+    >>> knots[0][0] = 9.0
+    >>> kept
+    [array([1., 2.])]
+    """
+    if isinstance(value, (pd.DataFrame, pd.Series)):
+        made = value.copy()
+        made.index = value.index.copy(deep=True)  # it may be a view of an array
+        return made
+    if isinstance(value, (np.ndarray, pd.api.extensions.ExtensionArray)):
+        return value.copy()
+    if type(value) is dict:
+        return {name: copied(content) for name, content in value.items()}
+    return type(value)(map(copied, value)) if type(value) in (list, tuple, set) else value
+
+
+def by_label(values, index, what):
+    """A Series in the order of the rows, matched by label; anything else as it is, for it goes by position.
+
+    Parameters
+    ----------
+    values : Series or anything else
+    index : Index
+        Labels of the rows.
+    what : str
+        Names the values in errors.
+
+    Examples
+    --------
+    >>> by_label(pd.Series([1.0, 2.0], index=["b", "a"]), pd.Index(["a", "b"]), "weights").tolist()
+    [2.0, 1.0]
+    """
+    if not isinstance(values, pd.Series) or values.index.equals(index):
+        return values
+    lacking = index[~has_labels(values.index, index)]
+    if len(lacking):
+        problem = f"lacks the label {lacking[0]} of a row ({len(lacking)} of {len(index)} are not there)"
+    elif not (values.index.is_unique and index.is_unique):
+        problem = "has other labels than the rows, which have some more than once"
+        if not values.index.is_unique:
+            label = values.index[values.index.duplicated()][0]
+            problem = f"has the label {label} more than once"
+    else:
+        return values.reindex(index)
+    raise InputError(
+        f"{what} is a Series whose index {problem}: give it the index of the rows, or .to_numpy() if its "
+        "values are in their order"
+    )
+
+
+def has_labels(labels, index):
+    """Which entries of ``index`` are among the labels (bools)."""
+    return index.isin(labels) if labels.nlevels == index.nlevels else np.zeros(len(index), dtype=bool)
+
+
 def plain(frame, levels_from_data=False):
-    """Extension dtypes as numpy ones, so that missing values look the same everywhere."""
+    """Numbers as numpy's, so that missing values look the same everywhere; text with NA likewise."""
     made = {}
     for column in frame.columns:
         values = frame[column]
-        dtype = values.dtype
+        dtype, extension = values.dtype, pd.api.types.is_extension_array_dtype(values.dtype)
         if isinstance(dtype, pd.CategoricalDtype):
-            made[column] = values.astype(object) if levels_from_data else values
-        elif pd.api.types.is_extension_array_dtype(dtype) and pd.api.types.is_numeric_dtype(dtype):
+            values = values.astype(object) if levels_from_data else values
+        elif extension and pd.api.types.is_numeric_dtype(dtype):
             flag = pd.api.types.is_bool_dtype(dtype)
-            made[column] = values.astype(object if flag else float).where(values.notna(), np.nan)
-        else:
-            made[column] = values
+            values = values.astype(object if flag else float).where(values.notna(), np.nan)
+        elif extension and pd.api.types.is_string_dtype(dtype) and dtype.na_value is pd.NA:
+            values = values.astype(object).where(values.notna(), np.nan)
+        made[column] = as_numbers(values)
     return pd.DataFrame(made, index=frame.index)
 
 
@@ -76,12 +149,3 @@ def numbers(values, what):
         return np.asarray(values, dtype=float)
     except (TypeError, ValueError) as error:
         raise InputTypeError(f"{what} are not numbers ({error}): give positive numbers") from error
-
-
-def numbers_lost(trained, new):
-    """Whether a column is numeric in training and not at new rows."""
-    kinds = [
-        pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
-        for dtype in (trained.dtype, new.infer_objects().dtype)
-    ]
-    return kinds == [True, False]

@@ -21,27 +21,31 @@ ALLOWED = {
     "_version": (set(), set()),
     "checks": (set(), set()),
     "files": ({"errors"}, set()),
-    "columns": (set(), {"numpy"}),
-    "user_frames": ({"errors"}, {"numpy", "pandas"}),
-    "terms": ({"errors", "user_frames"}, {"numpy", "pandas", "patsy"}),
-    "design": ({"columns", "errors", "terms", "user_frames"}, {"numpy", "pandas", "patsy"}),
-    "response": (set(), {"numpy"}),
+    "units": (set(), {"numpy"}),
+    "cells": ({"errors"}, {"numpy", "pandas"}),
+    "user_frames": ({"cells", "errors"}, {"numpy", "pandas"}),
+    "scope": ({"user_frames"}, {"numpy", "pandas"}),
+    "terms": ({"errors", "units", "user_frames"}, {"numpy", "pandas", "patsy"}),
+    "design": (
+        {"cells", "errors", "scope", "terms", "units", "user_frames"},
+        {"numpy", "pandas", "patsy"},
+    ),
     "losses": ({"checks", "errors"}, {"numpy", "scipy"}),
     "penalties": ({"checks", "errors"}, {"numpy"}),
     "solvers": ({"errors", "losses", "penalties"}, {"numpy", "scipy"}),
-    "scores": ({"response"}, {"numpy"}),
+    "scores": ({"units"}, {"numpy"}),
     "stability": (
-        {"errors", "losses", "penalties", "response", "scores", "solvers"},
+        {"errors", "losses", "penalties", "scores", "solvers"},
         {"numpy", "scipy"},
     ),
     "path": ({"scores", "solvers"}, {"numpy", "scipy"}),
     "conformal": (
-        {"checks", "columns", "errors", "path", "residual_scores", "response", "scores", "solvers"}
-        | {"stability"},
+        {"checks", "errors", "losses", "path", "residual_scores", "scores", "solvers", "stability"}
+        | {"units"},
         {"numpy", "tqdm"},
     ),
     "residual_scores": ({"checks", "errors"}, {"numpy"}),
-    "advice": ({"checks", "conformal", "errors"}, {"numpy"}),
+    "advice": ({"checks", "conformal", "errors", "user_frames"}, {"numpy"}),
     "ranking": ({"errors", "scores", "user_frames"}, {"numpy", "pandas"}),
     "tables": (set(), set()),
     "summary": ({"tables"}, {"numpy", "statsmodels"}),
@@ -50,7 +54,7 @@ ALLOWED = {
     "coverage": (set(), {"numpy", "pandas", "scipy"}),
     "widths": ({"coverage", "tables"}, {"numpy", "pandas"}),
     "interval_data": (
-        {"advice", "coverage", "errors", "frames", "grouping", "widths"},
+        {"advice", "coverage", "errors", "frames", "grouping", "user_frames", "widths"},
         {"numpy", "pandas"},
     ),
     "plots": ({"tables"}, {"matplotlib", "numpy"}),
@@ -74,7 +78,7 @@ ALLOWED = {
         {"advice", "interval_data", "coverage", "errors", "grouping", "penalty_path", "plots", "report"},
         {"numpy", "pandas"},
     ),
-    "prediction": ({"errors"}, {"numpy", "pandas"}),
+    "prediction": ({"errors", "user_frames"}, {"numpy", "pandas"}),
     "fitting": ({"response", "solvers"}, {"numpy"}),
     "results_base": (
         {"advice", "columns", "conformal", "errors", "files", "frames", "prediction", "presentation"}
@@ -88,8 +92,8 @@ ALLOWED = {
     ),
     "estimator": ({"advice", "conformal", "errors", "results_base", "summary"}, {"numpy"}),
     "model": (
-        {"checks", "design", "errors", "estimator", "fitting", "losses", "penalties", "results"}
-        | {"solvers"},
+        {"cells", "checks", "design", "errors", "estimator", "fitting", "losses", "penalties", "results"}
+        | {"solvers", "user_frames"},
         {"numpy"},
     ),
     "quantile_results": (
@@ -103,7 +107,7 @@ ALLOWED = {
     ),
     "benchmarking": (
         {"advice", "checks", "conformal", "design", "errors", "files", "model", "plots", "results"}
-        | {"scores"},
+        | {"scores", "user_frames"},
         {"matplotlib", "numpy", "pandas"},
     ),
     "statsmodels_plugin": (

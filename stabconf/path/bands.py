@@ -110,7 +110,10 @@ class BandPath:
             ]
         for corner, way, which in ((0, -1.0, 0), (-1, 1.0, 1)):
             rays = [(sign, *self.rays[sign][which]) for sign in rows.terms]
-            lines = [(old[j, corner], -sign * ways_of(rows.X, move, np.inf)) for j, (sign, move, _) in enumerate(rays)]
+            lines = [
+                (old[j, corner], -sign * ways_of(rows.X, move, np.inf))
+                for j, (sign, move, _) in enumerate(rays)
+            ]
             own = [(new[j, corner], sign * change) for j, (sign, _, change) in enumerate(rays)]
             if self.open[which]:
                 out.append(tuple(sorted((self.w[corner], way * np.inf))))

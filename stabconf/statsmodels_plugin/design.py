@@ -2,7 +2,8 @@
 
 A model from a patsy formula gets stabconf's own `Design` of that formula where this gives the model's
 matrix. Models from arrays, from formulaic formulas and all others (a frame that was changed since,
-``drop_cols``) get a `ModelDesign`, which goes by the model's arrays and by the map that statsmodels keeps.
+``drop_cols``, columns that `stabconf.fit` refuses or reads otherwise) get a `ModelDesign`, which goes by
+the model's arrays and by the map that statsmodels keeps.
 """
 
 import pickle
@@ -33,7 +34,7 @@ def design_of(model):
 
 
 def _training_arrays(model):
-    """Response and design (n,) and (n, p), from wherever statsmodels still has them."""
+    """Copies of response and design, (n,) and (n, p), from wherever statsmodels still has them."""
     found = []
     for name in ("endog", "exog"):
         values = getattr(model, name, None)
@@ -44,8 +45,8 @@ def _training_arrays(model):
                 "the training rows are no longer in this result (remove_data() was called): call "
                 "stabconf.conformal(res) before remove_data(), or fit the model again"
             )
-        found.append(np.asarray(values, dtype=float))
-    return found[0].reshape(len(found[0])), np.ascontiguousarray(found[1])
+        found.append(np.array(values, dtype=float, order="C"))
+    return found[0].reshape(len(found[0])), found[1]
 
 
 def _formula_design(model, info, y, X):
@@ -178,7 +179,8 @@ class ModelDesign(Design):
     def __getstate__(self):
         if hasattr(self._info, "factor_infos"):
             raise pickle.PicklingError(
-                "patsy's maps cannot be pickled, and this formula's frame was changed since the fit"
+                "patsy's maps cannot be pickled, and the formula does not give the model's design again: "
+                "was its frame changed since the fit?"
             )
         return self.__dict__
 

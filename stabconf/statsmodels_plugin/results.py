@@ -20,6 +20,7 @@ from ..fitting import Fitted
 from ..results import Results
 from ..summary import summarise_model
 from ..units import ColumnKinds, column_units
+from ..user_frames import by_label
 
 __all__ = ["StatsmodelsResults", "make_fits", "standard_columns", "standard_params"]
 
@@ -58,7 +59,7 @@ class StatsmodelsResults(Results):
     def __init__(self, model, design, columns, recipe, solution, params, alpha, method):
         super().__init__(model, design, columns, Fitted(0.0, recipe.scale, recipe.loss, None, solution))
         self.recipe, self.default_alpha, self.default_method = recipe, alpha, method
-        self._own = np.asarray(params, dtype=float)
+        self._own = np.array(params, dtype=float)
         self._new_weights = None
 
     @property
@@ -102,9 +103,9 @@ class StatsmodelsResults(Results):
         method : str, optional
         side : {"two-sided", "upper", "lower"}
         wls_weights : float, array or str, optional
-            Weights of the new rows, for WLS: numbers or a column of ``exog``. By default 1, with a
-            `DataWarning` unless all training rows have weight 1: intervals of rows with another weight than
-            the one they are given may be far too narrow.
+            Weights of the new rows, for WLS: numbers (a Series is matched by label) or a column of ``exog``.
+            By default 1, with a `DataWarning` unless all training rows have weight 1: intervals of rows with
+            another weight than the one they are given may be far too narrow.
         **options
             As in `Results.conf_int_conformal`.
 
@@ -221,14 +222,14 @@ class StatsmodelsResults(Results):
             )
         if exog is None:
             raise InputError("wls_weights are those of new rows; the training rows have theirs: give exog")
+        frame = self._design.frame_of(exog)
         if isinstance(weights, str):
-            frame = self._design.frame_of(exog)
             if weights not in frame.columns:
                 raise InputError(
                     f"wls_weights={weights!r} is not a column of exog: add it, or give numbers"
                 )
             weights = frame[weights]
-        values = np.asarray(weights, dtype=float)
+        values = np.asarray(by_label(weights, frame.index, "wls_weights"), dtype=float)
         if values.ndim > 1 or np.any(values <= 0) or np.any(np.isinf(values)):
             raise InputError("wls_weights must be positive and finite: give a number, or one a row")
         return self._with_new_weights(values)
