@@ -79,14 +79,14 @@ ALLOWED = {
         {"numpy", "pandas"},
     ),
     "prediction": ({"errors", "user_frames"}, {"numpy", "pandas"}),
-    "fitting": ({"response", "solvers"}, {"numpy"}),
+    "fitting": ({"losses", "solvers", "units"}, {"numpy"}),
     "results_base": (
-        {"advice", "columns", "conformal", "errors", "files", "frames", "prediction", "presentation"}
+        {"advice", "conformal", "errors", "files", "frames", "prediction", "presentation"}
         | {"ranking"},
         {"numpy", "pandas"},
     ),
     "results": (
-        {"advice", "columns", "conformal", "design", "errors", "fitting", "frames", "losses"}
+        {"advice", "conformal", "design", "errors", "fitting", "frames", "losses"}
         | {"penalties", "results_base", "solvers", "stability", "summary"},
         {"numpy", "pandas"},
     ),
@@ -111,7 +111,7 @@ ALLOWED = {
         {"matplotlib", "numpy", "pandas"},
     ),
     "statsmodels_plugin": (
-        {"advice", "checks", "columns", "conformal", "design", "errors", "losses", "penalties", "response"}
+        {"advice", "checks", "conformal", "design", "errors", "fitting", "losses", "penalties", "units"}
         | {"results", "solvers", "summary", "user_frames"},
         {"numpy", "pandas", "patsy", "statsmodels"},
     ),

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from ..errors import InputError
-from ..path import BandPath, BandRows, ties_at
+from ..path import BandPath, BandRows, ties_of
 from ..scores import Peers
 from ..stability import new_rows, reach
 from .conformity import known_or_refitted
@@ -132,12 +132,12 @@ def band_conformity(fits, row, z, side, peers):
     out, size = np.empty(len(z)), max(1, _ENTRIES // fits.n)
     for first in range(0, len(z), size):
         part = z[first : first + size]
-        scores, new = [], []
+        scores, new, tie = [], [], 0.0
         for sign in _TERMS[side]:
             r, e = _residuals(fits.fits[sign], row, part)
             scores.append(sign * r)
+            tie = np.maximum(tie, ties_of(fits.fits[sign].problem.v - r))
             new.append(sign * e)
-        tie = ties_at(fits.fits[1].responses(part))
         above = np.max(scores, axis=0) >= (np.max(new, axis=0) - tie)[:, None]
         out[first : first + size] = peers.p(above)
     return out

@@ -6,7 +6,7 @@ else the augmented sample is refitted, warm. The bounds need the base fit alone 
 
 import numpy as np
 
-from ..path import ties_at
+from ..path import ties_of
 from ..scores import Peers
 from ..stability import new_rows, reach
 from .exact import make_sets
@@ -61,7 +61,8 @@ def exact_p(fits, row, z, score, peers, own=1.0):
     for part in _parts(fits, z):
         w = fits.responses(z[part])
         r, e = known_or_refitted(fits, solver.residuals(row, w), row, w)
-        out[part] = peers.p(score.values(r) >= (score.own_values(e, own) - ties_at(w))[:, None])
+        new = score.own_values(e, own) - ties_of(fits.problem.v - r)
+        out[part] = peers.p(score.values(r) >= new[:, None])
     return out
 
 

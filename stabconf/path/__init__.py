@@ -4,7 +4,7 @@ from .bands import BandPath, BandRows
 from .chords import chord_fits
 from .clipped import ClippedFit
 from .follow import follow
-from .lines import decided_prefix, merge, ties_at, uncovered
+from .lines import decided_prefix, merge, ties_of, uncovered
 from .polyline import Polyline, polylines
 from .tilted import Tilted, tilted_fits
 
@@ -19,7 +19,7 @@ __all__ = [
     "follow",
     "merge",
     "polylines",
-    "ties_at",
+    "ties_of",
     "tilted_fits",
     "uncovered",
 ]

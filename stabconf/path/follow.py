@@ -115,7 +115,7 @@ def _by_path(seen, total):
 
 
 def stationarity(fit, watched, found, force):
-    """Stationarity residuals where paths arrived (B, p), and their sizes relative to their terms (B,).
+    """Stationarity residuals where paths arrived, relative to the size of their terms (B,).
 
     ``force`` (B, p) is what was applied in all since ``fit``.
     """
@@ -128,7 +128,7 @@ def stationarity(fit, watched, found, force):
     size = np.max(terms, axis=1) + np.max(np.abs(fit.ridge * fit.theta), initial=0.0) + fit.rounding_size
     with np.errstate(invalid="ignore"):
         relative = np.max(np.abs(e), axis=1) / np.maximum(size, 1e-300)
-    return e, np.where(np.isnan(relative), np.inf, relative)
+    return np.where(np.isnan(relative), np.inf, relative)
 
 
 class _Batch:

@@ -8,15 +8,16 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-__all__ = ["TIES", "decided_prefix", "merge", "ties_at", "uncovered", "ways_of"]
+__all__ = ["TIES", "decided_prefix", "merge", "ties_of", "uncovered", "ways_of"]
 
 _PARALLEL = 1e-11  # lines whose slopes differ by less, relative to them, never part on a ray
 TIES = 1e-10  # scores nearer than this are tied: rounding errors never exclude a candidate
 
 
-def ties_at(w):
-    """Differences of scores that are ties at responses ``w``, whose rounding errors grow with them."""
-    return TIES + 1e-12 * np.abs(w)
+def ties_of(fitted):
+    """Differences of scores that are ties where training rows have fitted values (..., n), whose rounding errors
+    grow with them."""
+    return TIES + 1e-13 * np.max(np.abs(fitted), axis=-1, initial=0.0)
 
 
 def ways_of(X, move, length):

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .lines import TIES, merge, uncovered, ways_of
+from .lines import merge, ties_of, uncovered, ways_of
 from .tilted import tilted_fits
 
 __all__ = ["Polyline", "polylines"]
@@ -117,24 +117,26 @@ class Polyline:
         """
         rows = slice(None) if rank.which is None else rank.which
         alone, X, v = rank.alone(), X[rows], v[rows]
-        slack = -TIES if slack is None else slack[rows]
         out = [(end, np.inf) for end, unknown in ((self.w[-1], self.open[1]),) if unknown]
         out += [(-np.inf, end) for end, unknown in ((self.w[0], self.open[0]),) if unknown]
         for place, first, theta, e, move, change, speed, length in self.stretches():
             if place is not None and self.unknown[place]:
                 out.append((first, first + speed))
                 continue
-            lines = score.lines(v - X @ theta, -ways_of(X, move, length), rows)
+            fitted = X @ theta
+            lines = score.lines(v - fitted, -ways_of(X, move, length), rows)
             new = score.own_lines(e, change, own)
-            for low, high in uncovered(lines, new, length, alone, slack):
+            room = -ties_of(fitted) if slack is None else slack[rows]
+            for low, high in uncovered(lines, new, length, alone, room):
                 out.append(tuple(sorted((first + speed * low, first + speed * high))))
         return merge([*out, *((w, w) for w in self._points(X, v, alone, score, own, rows, slack))])
 
     def _points(self, X, v, rank, score, own, rows, slack):
         """Corners that are in the set, which no stretch around them need be."""
-        scores = score.values(v - self.theta @ X.T, rows)
-        new = score.own_values(self.e, own)
-        return self.w[~rank.passed(scores < (new[:, None] + slack))]
+        fitted = self.theta @ X.T
+        new = score.own_values(self.e, own)[:, None]
+        new = new - ties_of(fitted)[:, None] if slack is None else new + slack[rows]
+        return self.w[~rank.passed(score.values(v - fitted, rows) < new)]
 
 
 def polylines(fit, rows, slopes, refit):

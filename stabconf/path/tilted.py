@@ -28,8 +28,8 @@ class Tilted:
     move : (m, p) array
         T(t) - T(0).
     radius : (m,) array
-        Length of the stationarity residual in the inverse norm of P; 0 where P is singular, for what
-        is left there are rounding errors at a unique minimiser.
+        Certified distance to the minimiser in the norm of P, of fresh fits; 0 for paths, which end there but
+        for rounding errors.
     followed : (m,) array of bool
         False where a path was given up for a fresh fit.
     direction : (m, p) array
@@ -105,7 +105,7 @@ def tilted_fits(fit, rows, tilt, refit, corners=False):
             found = follow(fit, watched, force, length=np.inf if infinite else 1.0, corners=corners)
             delta = found.theta - fit.theta
             reached = found.position
-            e, relative = stationarity(fit, watched, found, reached[:, None] * force)
+            relative = stationarity(fit, watched, found, reached[:, None] * force)
             length = _longest(fit, found) if corners else fit.length(delta)
             limit = key[count] if count < len(key) else np.inf
             good = found.arrived & (relative <= _TOLERANCE) & (length < limit)
@@ -116,8 +116,6 @@ def tilted_fits(fit, rows, tilt, refit, corners=False):
             if corners:
                 for i, j in zip(at, np.flatnonzero(good), strict=True):
                     bends[i] = found.corners[j][0] * abs(unit[j]), found.corners[j][1]
-            if fit.penalised:
-                radius[at] = np.sqrt(np.sum(np.square(e[good]) / fit.ridge, axis=1))
             wider = ~good & found.arrived & (length >= limit)
             left = left[wider]
             if count >= len(key):

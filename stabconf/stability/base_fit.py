@@ -111,7 +111,7 @@ class BaseFit:
         with np.errstate(divide="ignore", invalid="ignore"):
             needed = float(np.max(np.where(self.widths > 0, moved / self.widths, 0.0)))
         kappa = max(2.0 * needed, self.finest_region)
-        for _ in range(4):
+        for _ in range(4 if 0 < kappa < math.inf else 0):
             metric = self.metric(2.0 ** math.ceil(math.log2(kappa)))
             with np.errstate(invalid="ignore"):  # a region without curvature bounds nothing
                 by_rows = float(off @ metric.rows)

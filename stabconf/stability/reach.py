@@ -159,11 +159,11 @@ class CurvatureReach(NormReach):
         """
         known = pull[np.isfinite(pull)]
         regions, limits = [], []
-        if not len(known):
+        if not (len(known) and 0 < self.base.finest_region < math.inf):
             return regions, np.zeros(len(pull), dtype=int)
         kappa, worn = self.base.finest_region, 1.0
         growth = _FINE if len(self.base.problem.v) <= _FEW else _COARSE
-        while len(known) and worn < _WORN:
+        while len(known) and worn < _WORN and kappa < math.inf:
             # No region below ``worn`` times a pull can hold it: norms only grow with the region.
             least = float(np.min(known)) * worn
             kappa *= growth ** math.ceil(math.log(max(least, kappa) / kappa, growth))

@@ -18,7 +18,8 @@ from ...stability import BaseFit
 
 __all__ = ["TiltedPoint"]
 
-_GROWTH = 3.0
+_SHRINK = 3.0
+_JUMPS = 4
 _CORNERS = 100  # of the L1 part on one path
 _STEEPEST = 1e6  # curvature counted at most
 
@@ -79,13 +80,41 @@ class TiltedPoint:
 
         Shorter lengths are tried as long as they may lead farther and are longer than ``least``.
         """
-        best, inside, tried = 0.0, True, length
+        best, inside = self._far_off(length, rank, score, own), False
+        failed, tried = math.inf, length
         while length > max(best, least):
             reached, kind = self._decided(length, rank, score, own)
             if reached > best:
                 best, inside = reached, kind
-            tried, length = length, length / _GROWTH
+            if reached < length:
+                failed = length
+            tried = length
+            if best < 0.5 * failed and reached < length:
+                length = length / _SHRINK
+            elif best < 0.8 * failed < math.inf:
+                length = 0.5 * (best + failed)
+            else:
+                break
         return best, inside, tried
+
+    def _far_off(self, length, rank, score, own):
+        """How far towards 0 all is out of the set by the penalty alone, which holds the fit whatever it does.
+
+        A tilt that changes by t moves row i by at most ``t a_i a_N``: far from the fit, where slopes are nearly
+        constant, that reaches farther than the curvature here.
+        """
+        metric = self.base.metric(None)
+        lever = float(metric.root.norms(self.row[None])[0])
+        if not math.isfinite(lever + metric.start) or self.at * score.sign < 0:
+            return 0.0
+        values, norms = score.values(self.solution.r), score.norms(metric.rows)
+        here, size = float(self.loss.derivative(self.at)), abs(self.at)
+        nearest = size - length
+        for _ in range(_JUMPS):
+            move = abs(here - float(self.loss.derivative(math.copysign(max(nearest, 0.0), self.at)))) * lever
+            # The new residual ``e`` at a response in the set is at most its order statistic.
+            nearest = max(size - length, own * float(rank.kth(values + (move + metric.start) * norms)))
+        return max(size - nearest * (1.0 + 1e-9), 0.0)
 
     def _decided(self, length, rank, score, own):
         """The same for one length."""

@@ -19,8 +19,9 @@ __all__ = ["scan"]
 
 _FAR = 1000.0  # a residual, in scales, where no finite end is certain
 _STEEP = 1e6  # or one with this slope, if that is nearer
-_GROWTH = 3.0
+_GROWTH = 100.0  # of the length that is tried first at the next fit
 _DOUBLINGS = 40
+OUT, IN, UNKNOWN = "out", "in", "unknown"  # what is beyond the residuals that are looked at
 
 
 def scan(fits, row, rank, score, own, tol, budget):
@@ -67,11 +68,11 @@ class _Walk:
 
     def side(self, direction, budget):
         """Look at the new residuals on one side of 0, from the outermost inward."""
-        far, known = self._farthest(direction)
+        far, beyond = self._farthest(direction)
         at = direction * far
         here = self.point(at)
-        if not known:
-            self.keep(here.w, direction * math.inf, decided=self._open(direction))
+        if beyond != OUT:
+            self.keep(here.w, direction * math.inf, decided=beyond == IN)
         length, fits = max(1.0, far), 1
         while at:
             last, least = here, here.shortest(0.1 * self.tol)
@@ -89,19 +90,34 @@ class _Walk:
             if inside:
                 self.keep(last.w, self.middle if here is None else here.w)
 
-    def _open(self, direction):
-        """Whether all far responses on this side surely are in the set: those behind a one-sided one."""
-        return self.score.sign == -direction and math.isfinite(self.fits.loss.lipschitz)
-
     def _farthest(self, direction):
         """A size of the new residual up to which to look, and whether none beyond it is in the set."""
-        if self.score.sign != -direction:
-            far = self._end(direction)
-            if math.isfinite(far):
-                return far, True
+        if self.score.sign == -direction:
+            return self._behind(direction)
+        far = self._end(direction)
+        if math.isfinite(far):
+            return far, OUT
         with np.errstate(invalid="ignore", divide="ignore"):
             steep = float(np.abs(self.fits.loss.inverse_derivative(direction * _STEEP)))
-        return min(_FAR, steep if steep > 0 else _FAR), False
+        return min(_FAR, steep if steep > 0 else _FAR), UNKNOWN
+
+    def _behind(self, direction):
+        """The same behind a one-sided set, where far responses are in it.
+
+        Slopes that grow no faster than the residual move a training row by a share of it, so that what holds
+        at one size holds at all larger ones.
+        """
+        base, far = self.fits.base, 1.0
+        metric, loss = base.metric(None), self.fits.loss
+        lever = float(metric.root.norms(self.row[None])[0])
+        grows_slowly = loss.concave_slope or math.isfinite(base.steepest(direction))
+        for _ in range(_DOUBLINGS if grows_slowly and math.isfinite(lever) else 0):
+            slope = float(base.slope(far, direction))
+            moved = np.abs(base.solution.r) + (slope * lever + metric.start) * metric.rows
+            if self.own * np.max(self.score.norms(moved)) <= far:
+                return far, IN
+            far *= 2.0
+        return _FAR, UNKNOWN
 
     def _end(self, direction):
         """A size of the new residual beyond which none is in the set; inf where unknown.
