@@ -6,7 +6,7 @@ candidate responses: just inside and outside every end, far away, in holes, at t
 random. Its fits have verified optimality conditions. A set is wrong where it leaves out a candidate whose
 p-value is above alpha (*misses*), or keeps one beyond what its `tol` admits (*loose*). Candidates whose
 verdict hangs on a near-tie are *undecidable*; those whose refit could not be verified are *unverified*;
-neither is judged.
+neither is judged. A set is *vague* where its `tol` is unknown or above a thousandth of the response's scale.
 """
 
 import multiprocessing
@@ -34,7 +34,8 @@ BEYOND = 1e12  # scales of the response beyond which p-values are not judged, on
 PIECES = 4  # of a set that are probed
 WRONG = ("misses", "loose", "wrong p", "wrong bounds", "set and p disagree", "stable wrong", "NaN")
 JUDGED = (*WRONG, "crash", "hang", "slow")
-COLUMNS = ("problems", "sets", "probes", *JUDGED, "undecidable", "unverified", "refused", "set aside")
+UNJUDGED = ("undecidable", "unverified", "vague sets", "refused", "set aside")
+COLUMNS = ("problems", "sets", "probes", *JUDGED, *UNJUDGED)
 ANNOUNCED = (stabconf.errors.AssumptionError, stabconf.errors.InputError, stabconf.errors.InputTypeError)
 
 
@@ -373,6 +374,7 @@ def examine_row(found, problem, referee, results, row, verbose):
         return
     made = Set.of(frame, label, problem.side)
     found.counts["sets"] += 1
+    found.counts["vague sets"] += made.tol is None or made.tol > 1e-3 * referee.size
     if made.pieces and np.isnan(made.hull).any():
         found.note("NaN", f"row {row}: ends {made.hull}")
         return

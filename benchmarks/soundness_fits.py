@@ -8,46 +8,25 @@ last fit, or by the interior-point method clarabel), corrected until no conditio
 counts as `sound` only where all of them hold. What cannot be verified is said, never used.
 """
 
-import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import clarabel
 import numpy as np
-from scipy import linalg, optimize, sparse
+from scipy import optimize, sparse
 from soundness_losses import LONG, Clipped
+from soundness_smooth import smooth_fit
+from soundness_systems import (
+    ROUNDS,
+    TINY,
+    Fitted,
+    column_violations,
+    interior_point,
+    solve_structure,
+    stationary,
+)
 
-ROUNDS = 60  # corrections of a structure
-STEPS = 200  # of Newton's method
-VANISHING = (
-    1e-5,
-    1e-7,
-    1e-9,
-    1e-11,
-    1e-13,
-    1e-15,
-)  # ridges that pick the smallest norm among tied minimisers
-TINY = 1e-18
-
-
-@dataclass
-class Fitted:
-    """Residuals (N,) of a fit in long double, what is known about them, and whether they are verified.
-
-    Attributes
-    ----------
-    residuals, error : (N,) arrays
-        ``error`` is an estimate of the numerical error.
-    zero : (N,) array of bool
-        Residuals that the optimality conditions say are 0.
-    sound : bool
-    theta : (p,) array
-    """
-
-    residuals: np.ndarray
-    error: np.ndarray
-    zero: np.ndarray
-    sound: bool
-    theta: np.ndarray
+# ridges that pick the smallest norm among tied minimisers
+VANISHING = (1e-5, 1e-7, 1e-9, 1e-11, 1e-13, 1e-15)
 
 
 @dataclass
@@ -64,9 +43,13 @@ class Task:
     def __post_init__(self):
         self.long = self.A.astype(LONG)
         self.size = np.abs(self.A)
-        self.alone = np.zeros(len(self.A), dtype=bool)
+        self.alone, self.doubtful = np.zeros(len(self.A), dtype=bool), False
         if self.ridge == 0 and not self.lasso.any():
-            self.alone = independent_rows(self.A)
+            self.alone, self.doubtful = independent_rows(self.A)
+
+    def other(self, **changes):
+        """The same task with other fields, and nothing remembered."""
+        return replace(self, **changes, memory={})
 
     def fit(self, v):
         """The `Fitted` at responses (N,)."""
@@ -75,7 +58,7 @@ class Task:
             return _without_alone(self, v)
         if isinstance(self.loss, Clipped):
             return _clipped_fit(self, v)
-        return _smooth_fit(self, v)
+        return smooth_fit(self, v)
 
 
 def _jumps(loss):
@@ -83,12 +66,18 @@ def _jumps(loss):
 
 
 def independent_rows(A):
-    """Rows that are not in the span of the others: without a penalty their residuals are 0."""
-    rows = A / np.maximum(np.linalg.norm(A, axis=1, keepdims=True), 1e-300)
+    """Rows that are not in the span of the others, and whether that is in doubt.
+
+    Without a penalty their residuals are 0.
+    """
+    scaled = A / np.maximum(np.max(np.abs(A), axis=0), 1e-300)
+    rows = scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1e-300)
     left, singular, _ = np.linalg.svd(rows, full_matrices=True)
-    rank = int(np.sum(singular > 1e-11 * singular[0])) if len(singular) else 0
-    null = left[:, rank:]
-    return np.linalg.norm(null, axis=1) < 1e-7
+    rank = int(np.sum(singular > 1e-11 * singular[0]))
+    share = np.linalg.norm(left[:, rank:], axis=1)
+    doubtful = np.any((share > 1e-11) & (share < 1e-6))
+    doubtful |= np.any((singular > 1e-14 * singular[0]) & (singular < 1e-9 * singular[0]))
+    return share < 1e-8, bool(doubtful)
 
 
 def _without_alone(task, v):
@@ -99,78 +88,11 @@ def _without_alone(task, v):
     if not rest.any():
         return out
     if "rest" not in task.memory:
-        task.memory["rest"] = Task(task.A[rest], task.loss, task.ridge, task.lasso, task.scale)
+        task.memory["rest"] = task.other(A=task.A[rest])
     part = task.memory["rest"].fit(v[rest])
     out.residuals[rest], out.error[rest], out.zero[rest] = part.residuals, part.error, part.zero
-    out.sound = part.sound
+    out.sound = part.sound and not task.doubtful
     return out
-
-
-# Linear systems -----------------------------------------------------------------------------------
-
-
-def refined_solve(M, b):
-    """Solution of M x = b (or of least norm) in long double, and the size of the last correction."""
-    high = np.asarray(M, dtype=LONG)
-    low = high.astype(float)
-    apply = _solver(low)
-    x = np.zeros(len(b), dtype=LONG)
-    last = np.full(len(b), np.inf)
-    for _ in range(8):
-        step = apply((b - high @ x).astype(float)).astype(LONG)
-        if not np.all(np.isfinite(step)):
-            return x, np.full(len(b), np.inf)
-        size = np.abs(step).astype(float)
-        if np.max(size) > 0.5 * np.max(last):
-            break
-        x = x + step
-        last = size
-        if np.max(size) == 0:
-            break
-    return x, last + 1e-19 * np.abs(x).astype(float)
-
-
-def _solver(M):
-    """A function that solves with M, equilibrated; by least norm where M is singular."""
-    rows = 1.0 / np.maximum(np.max(np.abs(M), axis=1), 1e-300)
-    scaled = M * rows[:, None]
-    columns = 1.0 / np.maximum(np.max(np.abs(scaled), axis=0), 1e-300)
-    scaled = scaled * columns
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a singular matrix is seen below
-        factor = linalg.lu_factor(scaled, check_finite=False)
-    rcond = _rcond(factor[0], np.max(np.sum(np.abs(scaled), axis=0)))
-    if rcond > 1e-15:
-        return lambda b: columns * linalg.lu_solve(factor, rows * b, check_finite=False)
-    inverse = np.linalg.pinv(M, rcond=1e-12)
-    return lambda b: inverse @ b
-
-
-def _rcond(lu, norm):
-    if not np.all(np.isfinite(lu)) or np.any(np.diag(lu) == 0):
-        return 0.0
-    return linalg.lapack.dgecon(lu, norm)[0]
-
-
-def solve_structure(A, inner, kept, ridge, weight, soft, target, pull):
-    """theta and slopes of the inner rows, given which rows are inner and which columns are in.
-
-    Solves ``weight_i x_i' theta + soft_i u_i = target_i`` for inner rows and
-    ``ridge theta - A_inner' u = pull`` for columns that are in.
-    """
-    J, I = np.flatnonzero(kept), np.flatnonzero(inner)  # noqa: E741
-    p, m = len(J), len(I)
-    part = A[np.ix_(I, J)]
-    M = np.zeros((p + m, p + m), dtype=LONG)
-    M[:p, :p] = ridge * np.eye(p)
-    M[:p, p:] = -part.T
-    M[p:, :p] = weight[I, None] * part
-    M[np.arange(p, p + m), np.arange(p, p + m)] = soft[I]
-    x, error = refined_solve(M, np.concatenate([pull[J], target[I]]))
-    theta = np.zeros(A.shape[1], dtype=LONG)
-    wrong = np.zeros(A.shape[1])
-    theta[J], wrong[J] = x[:p], error[:p]
-    return theta, wrong, x[p:], error[p:]
 
 
 # Losses whose slope is a clipped line ---------------------------------------------------------------
@@ -272,7 +194,9 @@ class _Point:
         back = np.where(short > slack, short / size, 0)
         contradiction = np.where(inner, np.abs(self.residuals - loss.soft * self.slopes), 0)
         broken = contradiction > 1000 * slack
-        back_signs, into = self._columns()
+        back_signs, into = column_violations(
+            self.task, self.theta, self.theta_error, self.slopes, self.slope_error, signs
+        )
         new_rows = np.where(high > 0, 1, np.where(low > 0, -1, np.where(back > 0, 0, rows)))
         new_signs = np.where(back_signs > 0, 0, np.where(into != 0, np.sign(into), signs)).astype(int)
         if broken.any():  # inner rows that contradict each other: let go of one
@@ -282,20 +206,6 @@ class _Point:
         if not np.any(badness > 0):
             return rows, signs, None
         return new_rows, new_signs, self._one_change(int(np.argmax(badness)), new_rows, new_signs)
-
-    def _columns(self):
-        """Columns whose coefficient has the wrong sign, and columns that should come in (signed)."""
-        lasso, signs = self.task.lasso, self.signs
-        gradient = (self.task.long.T @ self.slopes).astype(float)
-        room = 1e-11 * (lasso + self.task.size.T @ np.abs(self.slopes).astype(float))
-        room = room + 10 * self.task.size.T @ self.slope_error
-        wrong = -signs * self.theta
-        slack = 1e-14 * self.task.scale + 10 * self.theta_error
-        back = np.where((signs != 0) & (wrong > slack), wrong / self.task.scale, 0.0)
-        out = (signs == 0) & (lasso > 0)
-        excess = np.abs(gradient) - lasso
-        into = np.where(out & (excess > room), np.sign(gradient) * excess / np.maximum(lasso, 1e-300), 0.0)
-        return back.astype(float), into
 
     def _one_change(self, place, new_rows, new_signs):
         n = len(self.rows)
@@ -422,7 +332,7 @@ def clarabel_structure(task, v, ridge):
     )
     quadratic = np.concatenate([np.full(p, curve), np.full(n, loss.soft), np.zeros(2 * outer + k)])
     cost = np.concatenate([np.zeros(p + n), np.full(outer, up), np.full(outer, down), lasso[slopes]])
-    solution = _clarabel(
+    solution = interior_point(
         quadratic,
         cost,
         sparse.vstack([equal, above, below, positive]),
@@ -441,14 +351,6 @@ def clarabel_structure(task, v, ridge):
     active = np.abs(coefficient) > np.minimum(over, under) / lasso[slopes]
     signs[slopes] = np.where(active, np.sign(coefficient), 0).astype(int)
     return rows, signs
-
-
-def _clarabel(quadratic, cost, constraints, right, cones, tolerance=1e-13):
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
-    matrix = sparse.diags(quadratic, format="csc")
-    return clarabel.DefaultSolver(matrix, cost, constraints.tocsc(), right, cones, settings).solve()
 
 
 def _squared_fit(task, v):
@@ -493,203 +395,3 @@ def _smallest_norm_fit(task, v):
             return found
     found.sound = False
     return found
-
-
-# Losses whose slope bends ---------------------------------------------------------------------------
-
-
-def _smooth_fit(task, v):
-    """Newton's method for the columns that are in, and corrections of that set; from several starts."""
-    best = None
-    for make in (_last_start, _clipped_start, _conic_start):
-        start = make(task, v)
-        if start is None:
-            continue
-        best = _smooth_corrected(task, v, *start)
-        if best.sound:
-            return best
-    return best
-
-
-def _last_start(task, v):
-    """Coefficients, slopes and signs of the last fit."""
-    return task.memory.get("smooth")
-
-
-def _clipped_start(task, v):
-    """Those of a fit with a loss whose slope is a clipped line: Huber's, or the squared one."""
-    loss = task.loss
-    end = loss.parameter if loss.name == "pseudo_huber" else 1.0 if loss.name == "logcosh" else np.inf
-    soft = loss.parameter if loss.name == "logcosh" else 1.0
-    if "clipped" not in task.memory:
-        near = Clipped(soft, end, end)
-        task.memory["clipped"] = Task(task.A, near, task.ridge, task.lasso, task.scale)
-    found = task.memory["clipped"].fit(v)
-    signs = np.where(task.lasso > 0, np.sign(found.theta), 0).astype(int)
-    return found.theta, _start_slopes(loss, found.residuals), signs
-
-
-def _start_slopes(loss, residuals):
-    if loss.name == "linex":
-        residuals = np.minimum(residuals, 3 / LONG(loss.parameter))
-    return loss.slope(residuals)
-
-
-def _conic_start(task, v):
-    """Those of clarabel's solution of the problem in conic form."""
-    loss, A = task.loss, task.A
-    n, p = A.shape
-    if loss.name == "logcosh":
-        return None
-    value, a = v.astype(float), loss.parameter
-    k = int(np.sum(task.lasso > 0))
-    slopes = np.flatnonzero(task.lasso > 0)
-    left, right = np.zeros((3 * n, p + n + k)), np.zeros(3 * n)
-    sizes = np.arange(p, p + n)
-    cost = np.concatenate([np.zeros(p), np.ones(n), task.lasso[slopes]])
-    factor = a if loss.name == "linex" else 1.0
-    place, other = (0, 2) if loss.name == "linex" else (2, 0)
-    left[place::3, :p], right[place::3] = factor * A, factor * value
-    left[np.arange(other, 3 * n, 3), sizes] = -1.0
-    right[1::3] = a if loss.name == "pseudo_huber" else 1.0
-    if loss.name == "linex":
-        cost[:p] = a * np.sum(A, axis=0)
-        cones = [clarabel.ExponentialConeT()] * n
-    elif loss.name == "power":
-        cones = [clarabel.PowerConeT(1.0 / a)] * n
-    else:
-        cost[p : p + n] = a
-        cones = [clarabel.SecondOrderConeT(3)] * n
-    bounds = np.zeros((2 * k, p + n + k))
-    bounds[np.arange(k), slopes], bounds[np.arange(k, 2 * k), slopes] = 1.0, -1.0
-    bounds[:, p + n :] = -np.vstack([np.eye(k), np.eye(k)])
-    cones = [clarabel.NonnegativeConeT(2 * k), *cones]
-    quadratic = np.concatenate([np.full(p, task.ridge), np.zeros(n + k)])
-    constraints = sparse.csc_matrix(np.vstack([bounds, left]))
-    found = _clarabel(quadratic, cost, constraints, np.append(np.zeros(2 * k), right), cones, 1e-12)
-    theta, dual = np.array(found.x)[:p], np.array(found.z)
-    inside = np.minimum(dual[:k], dual[k : 2 * k]) > 1e-5 * task.lasso[slopes]
-    signs = np.zeros(p, dtype=int)
-    signs[slopes] = np.where(inside, 0, np.sign(theta[slopes]))
-    theta = np.where((task.lasso > 0) & (signs == 0), 0, theta).astype(LONG)
-    return theta, _start_slopes(loss, v - task.long @ theta), signs
-
-
-def stationary(task, ridge, theta, slopes, signs, kept, error):
-    """Whether the gradient of the objective vanishes in the columns that are in."""
-    left = ridge * theta - task.long.T @ slopes + task.lasso * signs
-    size = ridge * np.abs(theta) + task.size.T @ (np.abs(slopes) + 1e10 * error) + task.lasso
-    return bool(np.all(np.where(kept, np.abs(left) <= 1e-10 * size, True)))
-
-
-def _smooth_corrected(task, v, theta, u, signs):
-    seen = set()
-    single = False
-    found = Fitted(v, np.full(len(v), np.inf), np.zeros(len(v), dtype=bool), False, theta)
-    for _ in range(ROUNDS):
-        kept = (task.lasso == 0) | (signs != 0)
-        theta = np.where(kept, theta, 0)
-        theta, u, step, done = _newton(task, v, theta, u, signs, kept)
-        residuals = v - task.long @ theta
-        error = np.abs(task.long @ step).astype(float)
-        error = error + TINY * (np.abs(v) + task.size @ np.abs(theta)).astype(float)
-        point = _Point(
-            task, v, task.ridge, None, signs, theta, u, residuals, error, 0 * error, np.abs(step)
-        )
-        point.slope_error = 1e-15 * np.abs(u).astype(float)
-        back, into = point._columns()
-        if not done:
-            return found
-        if not np.any(back > 0) and not np.any(into != 0):
-            noise = np.where(task.loss.by_slope(residuals), 0, task.loss.curvature(residuals) * error)
-            if not stationary(task, task.ridge, theta, u, signs, kept, 10 * noise):
-                return found
-            task.memory["smooth"] = theta, u, signs
-            return Fitted(residuals, error, np.zeros(len(v), dtype=bool), True, theta)
-        single = single or signs.tobytes() in seen
-        seen.add(signs.tobytes())
-        new = np.where(back > 0, 0, np.where(into != 0, np.sign(into), signs)).astype(int)
-        if single:
-            j = np.argmax(np.maximum(back, np.abs(into)))
-            new = np.where(np.arange(len(new)) == j, new, signs)
-        signs = new
-    return found
-
-
-def _newton(task, v, theta, u, signs, kept):
-    """Newton's method on the optimality conditions of the columns that are in.
-
-    Rows are solved for the residual, or, where the loss says so, for the slope. Returns theta, slopes, the
-    last step and whether it converged.
-    """
-    loss = task.loss
-    step = np.zeros(len(theta), dtype=LONG)
-    theta, u = theta.copy(), u.copy()
-    u = _consistent(loss, v - task.long @ theta, u)
-    for _ in range(STEPS):
-        step, change = _newton_step(task, v, theta, u, signs, kept)
-        if not np.all(np.isfinite(step)):
-            return theta, u, step, False
-        share = _line_search(task, v, theta, u, step, change, signs, kept)
-        moved = task.size @ np.abs(step)
-        theta = theta + share * step
-        residuals = v - task.long @ theta
-        u = _consistent(loss, residuals, u + share * change)
-        noise = 1e-17 * (np.abs(v) + task.size @ np.abs(theta)) + 1e-16 * task.scale
-        if share == 1 and np.all(moved <= noise + 1e-14 * np.abs(residuals)):
-            return theta, u, step, True
-        if share == 0:
-            return theta, u, step, bool(np.all(moved <= 1e-10 * (task.scale + np.abs(residuals))))
-    return theta, u, step, bool(np.all(moved <= 1e-12 * (task.scale + np.abs(residuals))))
-
-
-def _consistent(loss, residuals, u):
-    """Slopes of the residuals; those of rows that are solved for the slope are kept."""
-    keep = loss.by_slope(residuals)
-    if loss.name == "linex":
-        u = np.where(u > 0, u, loss.slope(np.minimum(residuals, 1 / LONG(loss.parameter))))
-    slopes = loss.slope(np.where(keep, 0, residuals))
-    return np.where(keep, u, slopes)
-
-
-def _equations(task, v, theta, u, signs, kept):
-    """What the optimality conditions leave over: of the rows (N,) and of the columns that are in (p,)."""
-    residuals = v - task.long @ theta
-    keep = task.loss.by_slope(residuals)
-    made = task.loss.inverse(np.where(keep, u, 0))
-    rows = np.where(keep, residuals - made, 0)
-    gradient = task.long.T @ u - task.ridge * theta - task.lasso * signs
-    return rows, np.where(kept, gradient, 0), residuals, keep
-
-
-def _newton_step(task, v, theta, u, signs, kept):
-    """Steps of theta and of the slopes."""
-    rows, gradient, residuals, keep = _equations(task, v, theta, u, signs, kept)
-    weight = np.where(keep, 1, task.loss.curvature(np.where(keep, 1, residuals)))
-    soft = np.where(keep, task.loss.softness(np.where(keep, u, 1)), 1)
-    everyone = np.ones(len(v), dtype=bool)
-    step, _, change, _ = solve_structure(
-        task.long, everyone, kept, LONG(task.ridge), weight, soft, rows, gradient
-    )
-    return step, change
-
-
-def _line_search(task, v, theta, u, step, change, signs, kept):
-    """Share of the step to go, such that the objective falls; all of it where slopes are unknowns."""
-    if task.loss.name in ("power", "linex"):
-        return LONG(1)
-    measure = _objective(task, v, theta, signs)
-    slope = -np.sum(step * (task.long.T @ u - task.ridge * theta - task.lasso * signs) * kept)
-    share = LONG(1)
-    for _ in range(60):
-        value = _objective(task, v, theta + share * step, signs)
-        if value <= measure + 1e-4 * share * slope + 1e-18 * np.abs(measure):
-            return share
-        share = share / 2
-    return LONG(0)
-
-
-def _objective(task, v, theta, signs):
-    residuals = v - task.long @ theta
-    penalty = task.ridge / 2 * np.sum(theta * theta) + np.sum(task.lasso * signs * theta)
-    return np.sum(task.loss.value(residuals)) + penalty
