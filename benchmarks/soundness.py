@@ -6,7 +6,7 @@ candidate responses: just inside and outside every end, far away, in holes, at t
 random. Its fits have verified optimality conditions. A set is wrong where it leaves out a candidate whose
 p-value is above alpha (*misses*), or keeps one beyond what its `tol` admits (*loose*). Candidates whose
 verdict hangs on a near-tie are *undecidable*; those whose refit could not be verified are *unverified*;
-neither is judged. A set is *vague* where its `tol` is unknown or above a thousandth of the response's scale.
+neither is judged. A set is *vague* where its `tol` is unknown or above a thousandth of the scale.
 """
 
 import multiprocessing
