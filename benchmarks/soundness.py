@@ -482,6 +482,7 @@ def main():
         "--standardize": {"choices": ["yes", "no"], "help": "only problems with, or without, units"},
     }
     arguments = parse_arguments("soundness", __doc__.splitlines()[0], more)
+    print(f"stabconf is {os.path.dirname(stabconf.__file__)}", flush=True)
     if arguments.one is not None:
         found = examine(arguments.one, verbose=True)
         print(f"\n{dict(found.counts)}, longest call {found.longest:.2f} s")
