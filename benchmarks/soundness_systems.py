@@ -39,6 +39,8 @@ class Fitted:
 
 def refined_solve(M, b):
     """Solution of M x = b (or of least norm) in long double, and the size of the last correction."""
+    if not len(b):  # no column is in and no row is inner
+        return np.zeros(0, dtype=LONG), np.zeros(0)
     high = np.asarray(M, dtype=LONG)
     low = high.astype(float)
     apply = _solver(low)
