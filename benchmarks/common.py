@@ -36,8 +36,8 @@ _PACKAGES = (
 )  # fmt: skip
 
 
-def parse_arguments(script, description):
-    """Arguments that every benchmark takes; ``script`` names the file of results."""
+def parse_arguments(script, description, more=None):
+    """Arguments that every benchmark takes, and ``more``; ``script`` names the file of results."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--data-dir", type=Path, help=f"folder that holds {HOUSING}")
     parser.add_argument("--quick", action="store_true", help="smaller sizes and fewer repeats")
@@ -48,6 +48,8 @@ def parse_arguments(script, description):
         help="Markdown file for the tables (default: results/ beside the script)",
     )
     parser.add_argument("--seed", type=int, default=0, help="of everything that is drawn (default 0)")
+    for flag, options in (more or {}).items():
+        parser.add_argument(flag, **options)
     return parser.parse_args()
 
 
