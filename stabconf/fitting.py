@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .losses import LAD, Loss
+from .path import sharpened
 from .solvers import Problem, Solution, minimise, smallest_norm
 from .units import ColumnKinds, ColumnUnits, column_units, location_scale, spans_constant
 
@@ -93,7 +94,11 @@ def residual_scale(rows, y, weights, spans, standardize, solving):
 def _solve(problem, solving):
     """The `Solution`, of smallest norm where several tie."""
     ties = smallest_norm(problem)
-    return ties.lift(problem, minimise(ties.apply(problem), **solving), solving["tol"])
+    unique = ties.apply(problem)
+    found = minimise(unique, **solving)
+    if solving["solver"] != "scipy":
+        found = sharpened(unique, found, ties.extra)
+    return ties.lift(problem, found, solving["tol"])
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from ..losses import Loss
-from ..path import ClippedFit
+from ..path import ClippedFit, crossover, sharpened
 from ..solvers import Problem, minimise, smallest_norm, vanishing_ridge
 from ..stability import BaseFit
 from ..units import location_scale
@@ -113,7 +113,7 @@ class Fits:
     def clipped(self):
         """The `ClippedFit`: by the default solver, for paths start at a minimiser and not near one."""
         solution = minimise(self.problem, self.ties.coordinates(self.start))
-        return ClippedFit.of(self.problem, solution, self.ties.extra)
+        return crossover(ClippedFit.of(self.problem, solution, self.ties.extra))
 
     @cached_property
     def held(self):
@@ -123,7 +123,7 @@ class Fits:
             return None
         ties = vanishing_ridge(self.problem)
         problem = ties.apply(self.problem)
-        return ClippedFit.of(problem, minimise(problem, self.clipped.theta), ties.extra)
+        return crossover(ClippedFit.of(problem, minimise(problem, self.clipped.theta), ties.extra))
 
     @cached_property
     def solution(self):
@@ -132,13 +132,15 @@ class Fits:
 
     def refit(self, tilt):
         """Fresh coefficients and their certified radius at a tilt (p,), where a path cannot be trusted."""
-        solution = minimise(replace(self.problem, tilt=tilt), self.base.solution.x)
+        problem = replace(self.problem, tilt=tilt)
+        solution = sharpened(problem, minimise(problem, self.base.solution.x), self.ties.extra)
         return solution.x, solution.radius
 
     def augmented(self, row, w, start=None):
         """The `Solution` with a new row (p,) of response ``w``, both in units of the fit."""
         problem = self.problem
-        return minimise(replace(problem, X=np.vstack([problem.X, row]), v=np.append(problem.v, w)), start)
+        problem = replace(problem, X=np.vstack([problem.X, row]), v=np.append(problem.v, w))
+        return sharpened(problem, minimise(problem, start), self.ties.extra)
 
     def responses(self, z):
         """Responses in units of the fit."""

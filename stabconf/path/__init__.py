@@ -3,6 +3,7 @@
 from .bands import BandPath, BandRows
 from .chords import chord_fits
 from .clipped import ClippedFit
+from .crossover import crossover, sharpened
 from .follow import follow
 from .lines import decided_prefix, merge, ties_of, uncovered
 from .polyline import Polyline, polylines
@@ -15,10 +16,12 @@ __all__ = [
     "Polyline",
     "Tilted",
     "chord_fits",
+    "crossover",
     "decided_prefix",
     "follow",
     "merge",
     "polylines",
+    "sharpened",
     "ties_of",
     "tilted_fits",
     "uncovered",

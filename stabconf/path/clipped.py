@@ -36,6 +36,8 @@ class ClippedFit:
         The minimiser, its residuals and the slopes.
     side : (n,) array of int
         0 for inner rows, else 1 or -1: the bound that the slope is at.
+    tilt : (p,) array
+        Linear term of the objective.
     e : (p,) array
         Stationarity residual.
     count : int
@@ -53,6 +55,7 @@ class ClippedFit:
     r: np.ndarray
     u: np.ndarray
     side: np.ndarray
+    tilt: np.ndarray
     e: np.ndarray
     count: int
 
@@ -76,7 +79,7 @@ class ClippedFit:
         e = problem.ridge * solution.x - X.T @ u + problem.tilt
         v = np.concatenate([problem.v, np.zeros(len(corners))])
         extra = np.zeros(p) if extra is None else extra
-        return cls(X, v, lower, upper, soft, problem.ridge, extra, solution.x, r, u, side, e, n)
+        return cls(X, v, lower, upper, soft, problem.ridge, extra, solution.x, r, u, side, problem.tilt, e, n)
 
     @cached_property
     def penalised(self):

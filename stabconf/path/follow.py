@@ -28,8 +28,8 @@ class Followed:
     theta : (B, p) array
     position : (B,) array
         What was reached of the length.
-    u : (B, c) array
-        Slopes of the rows that were watched.
+    u, side : (B, c) arrays
+        Slopes of the rows that were watched, and the bounds that they are at.
     arrived : (B,) array of bool
         False where a path was given up; theta is then where it started.
     steps : (B,) array of int
@@ -45,6 +45,7 @@ class Followed:
     theta: np.ndarray
     position: np.ndarray
     u: np.ndarray
+    side: np.ndarray
     arrived: np.ndarray
     steps: np.ndarray
     corners: list | None
@@ -52,7 +53,7 @@ class Followed:
     endless: np.ndarray
 
 
-def follow(fit, watched, force, *, length=1.0, corners=False):
+def follow(fit, watched, force, *, length=1.0, corners=False, limit=True):
     """Follow the minimiser from position 0 to ``length``, which may be infinite.
 
     Parameters
@@ -66,15 +67,19 @@ def follow(fit, watched, force, *, length=1.0, corners=False):
     length : float
     corners : bool
         Record the corners of the paths.
+    limit : bool
+        Take vanishing weights as tending to 0, so that a path which they alone hold is endless; False follows
+        it with the weights as they are.
 
     Returns
     -------
     Followed
     """
-    batch = _Batch(fit, watched, force, length)
+    batch = _Batch(fit, watched, force, length, limit)
     total, p = batch.theta.shape
     direction, theta, steps = np.zeros((total, p)), batch.theta.copy(), np.zeros(total, dtype=int)
-    u, arrived, index = batch.u.copy(), np.zeros(total, dtype=bool), np.arange(total)
+    u, side = batch.u.copy(), batch.side.copy()
+    arrived, index = np.zeros(total, dtype=bool), np.arange(total)
     endless, position = np.zeros(total, dtype=bool), np.zeros(total)
     seen = [(index, batch.position, theta.copy())]
     for step in range(1, _STEPS * (p + len(watched)) + 50):
@@ -85,7 +90,7 @@ def follow(fit, watched, force, *, length=1.0, corners=False):
             seen.append((index, batch.position, batch.theta.copy()))
         if done.any():
             at = index[done]
-            theta[at], u[at] = batch.theta[done], batch.slopes()[done]
+            theta[at], u[at], side[at] = batch.theta[done], batch.slopes()[done], batch.side[done]
             arrived[at], steps[at], direction[at] = True, step, batch.direction[done]
             endless[at], position[at] = batch.endless[done], batch.position[done]
         over = done | lost
@@ -96,7 +101,7 @@ def follow(fit, watched, force, *, length=1.0, corners=False):
             batch.keep(~over)
     steps[index] = step
     bends = _by_path(seen, total) if corners else None
-    return Followed(theta, position, u, arrived, steps, bends, direction, endless)
+    return Followed(theta, position, u, side, arrived, steps, bends, direction, endless)
 
 
 def batch_size(fit):
@@ -134,7 +139,7 @@ def stationarity(fit, watched, found, force):
 class _Batch:
     """Paths under way. Arrays have one line a path; ``slots`` hold the inner step rows, -1 if empty."""
 
-    def __init__(self, fit, watched, force, length):
+    def __init__(self, fit, watched, force, length, limit):
         size, p = len(force), len(fit.theta)
         self.length = length
         self.X, self.down, self.up = fit.X[watched], fit.down[watched], fit.up[watched]
@@ -160,7 +165,7 @@ class _Batch:
         if self.any_soft:
             self.inverse = np.repeat(self.inverse[None], size, axis=0)
         self.lines = np.arange(size)
-        self.extra = fit.extra if fit.extra.any() else None
+        self.extra = fit.extra if limit and fit.extra.any() else None
 
     def keep(self, which):
         """Go on with some of the paths only."""

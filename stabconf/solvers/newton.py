@@ -25,6 +25,7 @@ _SAMPLE = 1.5  # rows of the first, coarse fit, and of the working set, per root
 _APPROACH = (0.05, 3)  # width and number of steps on all rows before a working set
 _PATIENCE = 25  # steps of a round after which each must go down
 _FINISH = 5e-4  # width from which on an exact finish is tried
+_SMALLEST = 1e-6  # of the responses: residuals below are rounding errors, or near them
 _ROUNDS = 60  # of envelopes, at the most: where numbers overflow none is good
 _SHRINK = 0.1  # factor between two envelope widths
 _WIDEST, _ROUGH, _WARM, _NARROWEST = 0.3, 3e-2, 3e-3, 1e-6  # widths, relative to the residuals
@@ -173,7 +174,8 @@ def _multipliers_method(problem, theta, max_iter, *, scale=None, u=None, narrowe
     loss = problem.loss
     most = 1e-4 if narrowest == _NARROWEST else 1e-2
     r = problem.v - problem.X @ theta
-    size = scale or _typical(r)
+    # A start that fits every row leaves rounding errors, which are no size to go by.
+    size = scale or max(_typical(r), _SMALLEST * _typical(problem.v))
     stage = _stage(problem, theta, (_WARM if scale else _WIDEST) * size, u)
     one_stage = not (loss.needs_prox or stage.has_l1 or stage.damp.any())
     finish = _active_set if loss.piecewise_linear else _polish

@@ -1,0 +1,54 @@
+"""From a solution that is near to the minimiser itself, where slopes are clipped lines.
+
+A solver's point minimises the objective plus a small linear term, its own stationarity residual. Following the
+minimiser while that term goes to 0 ends at the minimiser: exact but for rounding errors, and of smallest
+norm where vanishing ridge weights break ties, which are below any solver's tolerance.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..solvers import certify
+from .clipped import ClippedFit
+from .follow import follow
+
+__all__ = ["crossover", "sharpened"]
+
+_SETTLED = 1e-12  # of the terms of the stationarity residual
+_MANY = 5000  # rows above which a solver's point is taken as it is
+
+
+def crossover(fit):
+    """The `ClippedFit` at the minimiser from one that is near; itself where that is no better."""
+    size = np.abs(fit.X).T @ np.abs(fit.u) + np.abs(fit.ridge * fit.theta)
+    smallest = 1e-3 * np.max(np.abs(fit.extra * fit.theta), initial=0.0)
+    tolerance = np.minimum(_SETTLED * np.max(size, initial=0.0), smallest if smallest > 0 else np.inf)
+    if np.all(np.abs(fit.e) <= tolerance) or len(fit.X) > _MANY or fit.hessian_inverse is None:
+        return fit
+    found = follow(fit, np.arange(len(fit.X)), -fit.e[None], limit=False)
+    if not found.arrived[0]:
+        return fit
+    theta, u, side = found.theta[0], found.u[0], found.side[0]
+    r = fit.v - fit.X @ theta
+    inner = (side == 0) & ~fit.soft
+    if np.any(np.abs(r[inner]) > 1e-9 * (1.0 + np.abs(fit.v[inner]))):
+        return fit
+    r = np.where(inner, 0.0, r)
+    e = fit.ridge * theta - fit.X.T @ u + fit.tilt
+    better = replace(fit, theta=theta, r=r, u=u, side=side, e=e)
+    return better if np.max(np.abs(e)) < np.max(np.abs(fit.e)) else fit
+
+
+def sharpened(problem, solution, extra=None):
+    """The `Solution` at the minimiser from one that is near, for losses whose slopes are clipped lines."""
+    if problem.loss.softness is None or len(problem.v) > _MANY:
+        return solution
+    fit = ClippedFit.of(problem, solution, extra)
+    found = crossover(fit)
+    if found is fit:
+        return solution
+    n, l1 = fit.count, np.zeros(len(fit.theta))
+    l1[np.flatnonzero(problem.lasso)] = -found.u[n:]
+    made = certify(problem, found.theta, found.u[:n], l1, tol=1e-8, nit=solution.nit)
+    return made if made.gap <= solution.gap or not solution.success else solution
