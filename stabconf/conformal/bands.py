@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from ..errors import InputError
-from ..path import BandPath, BandRows, ties_of
+from ..path import BandPath, BandRows
 from ..scores import Peers
 from ..stability import new_rows, reach
 from .conformity import known_or_refitted
@@ -134,9 +134,9 @@ def band_conformity(fits, row, z, side, peers):
         part = z[first : first + size]
         scores, new, tie = [], [], 0.0
         for sign in _TERMS[side]:
-            r, e = _residuals(fits.fits[sign], row, part)
+            r, e, near = _residuals(fits.fits[sign], row, part)
             scores.append(sign * r)
-            tie = np.maximum(tie, ties_of(fits.fits[sign].problem.v - r))
+            tie = np.maximum(tie, near)
             new.append(sign * e)
         above = np.max(scores, axis=0) >= (np.max(new, axis=0) - tie)[:, None]
         out[first : first + size] = peers.p(above)
@@ -144,7 +144,8 @@ def band_conformity(fits, row, z, side, peers):
 
 
 def _residuals(fits, row, z):
-    """Residuals of a fit at candidates, of the training rows (g, n) and of the new one (g,), in its units."""
+    """Residuals of a fit at candidates, of the training rows (g, n) and of the new one (g,), in its units, and
+    differences of scores that are ties (g,)."""
     w = fits.responses(z)
     return known_or_refitted(fits, ClippedSets(fits, Score()).residuals(row, w), row, w)
 

@@ -60,31 +60,33 @@ def exact_p(fits, row, z, score, peers, own=1.0):
     solver, out = make_sets(fits, score), np.empty(len(z))
     for part in _parts(fits, z):
         w = fits.responses(z[part])
-        r, e = known_or_refitted(fits, solver.residuals(row, w), row, w)
-        new = score.own_values(e, own) - ties_of(fits.problem.v - r)
+        r, e, tie = known_or_refitted(fits, solver.residuals(row, w), row, w)
+        new = score.own_values(e, own) - tie
         out[part] = peers.p(score.values(r) >= new[:, None])
     return out
 
 
 def known_or_refitted(fits, found, row, w):
-    """Residuals at responses from what a path knows, ``(r, e, known)`` or None, and from refits where it does
-    not."""
+    """Residuals and ties at responses from what a path knows, ``(r, e, tie, known)`` or None, and from refits
+    where it does not."""
     if found is None:
         return refitted(fits, row, w)
-    r, e, known = found
+    r, e, tie, known = found
     if not known.all():
-        r[~known], e[~known] = refitted(fits, row, w[~known])
-    return r, e
+        r[~known], e[~known], tie[~known] = refitted(fits, row, w[~known])
+    return r, e, tie
 
 
 def refitted(fits, row, w):
-    """Residuals of augmented fits at responses, of the training rows (g, n) and of the new one (g,), in units of
-    the fit."""
-    r, e, start = np.empty((len(w), fits.n)), np.empty(len(w)), fits.base.solution.x
+    """Residuals of augmented fits at responses, of the training rows (g, n) and of the new one (g,), in units
+    of the fit; and differences of scores that are ties (g,)."""
+    r, e, theta = np.empty((len(w), fits.n)), np.empty(len(w)), np.empty((len(w), len(row)))
+    start = fits.base.solution.x
     for i in np.argsort(w):
         solution = fits.augmented(row, w[i], start)
         r[i], e[i], start = solution.r[:-1], solution.r[-1], solution.x
-    return r, e
+        theta[i] = start
+    return r, e, ties_of(fits.problem.X, theta)
 
 
 def _bounds(base, row, w, score, bound, peers):
@@ -109,5 +111,6 @@ def _bounds(base, row, w, score, bound, peers):
     ends = np.where(known, np.sort(ends, axis=0), 0.0)
     new = Score(score.sign).range(ends[0], ends[-1])
     old = score.range(np.where(known[:, None], low, -np.inf), np.where(known[:, None], high, np.inf))
-    lower, upper = (peers.p(one >= two[:, None]) for one, two in ((old[0], new[1]), (old[1], new[0])))
+    tie = ties_of(base.problem.X, base.solution.x)
+    lower, upper = (peers.p(one >= two[:, None] - tie) for one, two in ((old[0], new[1]), (old[1], new[0])))
     return np.array([np.where(known, lower, least), np.where(known, upper, most)])

@@ -110,7 +110,7 @@ class _Refitted:
         """p-values at candidates (g,)."""
         fits, out, sigma = self.fits, np.empty(len(z)), np.append(self.sigma, sigma)
         scoring = self.scoring.in_units(fits.scale)
-        for i, (r, e) in enumerate(zip(*refitted(fits, row, fits.responses(z)), strict=True)):
+        for i, (r, e, _) in enumerate(zip(*refitted(fits, row, fits.responses(z)), strict=True)):
             scores = scoring.values(fits.scale * np.append(r, e), sigma)
             tie = _TIE * np.max(np.abs(scores))
             out[i] = peers.p(scores[:-1] >= scores[-1] - tie)

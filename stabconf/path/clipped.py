@@ -111,12 +111,9 @@ class ClippedFit:
         return np.maximum(np.einsum("ij,ij->i", data @ self.hessian_inverse, data), 0.0)
 
     @cached_property
-    def rounding_size(self):
-        """Size of the pulls of soft rows, which rounding errors are relative to where no ridge part and no
-        force but only a response moves the fit: all other terms then cancel at the end of a path."""
-        if self.penalised or not self.soft[0]:
-            return 0.0
-        return float(np.max(np.abs(self.u[: self.count]) @ np.abs(self.X[: self.count])))
+    def gross_pull(self):
+        """Largest sum over the rows of the sizes of their pulls on a coefficient."""
+        return float(np.max(np.abs(self.u) @ np.abs(self.X), initial=0.0))
 
     @cached_property
     def exact_rows(self):

@@ -21,9 +21,9 @@ _MANY = 5000  # rows above which a solver's point is taken as it is
 
 def crossover(fit):
     """The `ClippedFit` at the minimiser from one that is near; itself where that is no better."""
-    size = np.abs(fit.X).T @ np.abs(fit.u) + np.abs(fit.ridge * fit.theta)
+    size = fit.gross_pull + np.max(np.abs(fit.ridge * fit.theta), initial=0.0)
     smallest = 1e-3 * np.max(np.abs(fit.extra * fit.theta), initial=0.0)
-    tolerance = np.minimum(_SETTLED * np.max(size, initial=0.0), smallest if smallest > 0 else np.inf)
+    tolerance = min(_SETTLED * size, smallest if smallest > 0 else np.inf)
     if np.all(np.abs(fit.e) <= tolerance) or len(fit.X) > _MANY or fit.hessian_inverse is None:
         return fit
     found = follow(fit, np.arange(len(fit.X)), -fit.e[None], limit=False)

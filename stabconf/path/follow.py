@@ -15,6 +15,7 @@ __all__ = ["Followed", "batch_size", "follow", "stationarity"]
 
 _STEPS = 4  # steps per coefficient and watched row before a path is given up
 _VANISHED = 1e-4  # of the length: what vanishing weights can hold is less
+_GROSS = 1e-4  # of the sum of all pulls, which rounding errors are relative to where all terms are small
 _STILL = 1e-11  # a relative movement below this is none
 _ENTRIES = 2_000_000  # of arrays with a line a path
 
@@ -130,7 +131,8 @@ def stationarity(fit, watched, found, force):
     change = (found.u - fit.u[watched]) @ X
     e = fit.e + fit.ridge * delta + delta @ unwatched - change - force
     terms = np.abs(fit.ridge * delta) + np.abs(delta @ unwatched) + np.abs(change) + np.abs(force)
-    size = np.max(terms, axis=1) + np.max(np.abs(fit.ridge * fit.theta), initial=0.0) + fit.rounding_size
+    size = np.max(terms, axis=1) + np.max(np.abs(fit.ridge * fit.theta), initial=0.0)
+    size = np.maximum(size, _GROSS * fit.gross_pull)
     with np.errstate(invalid="ignore"):
         relative = np.max(np.abs(e), axis=1) / np.maximum(size, 1e-300)
     return np.where(np.isnan(relative), np.inf, relative)

@@ -14,10 +14,10 @@ _PARALLEL = 1e-11  # lines whose slopes differ by less, relative to them, never 
 TIES = 1e-10  # scores nearer than this are tied: rounding errors never exclude a candidate
 
 
-def ties_of(fitted):
-    """Differences of scores that are ties where training rows have fitted values (..., n), whose rounding errors
-    grow with them."""
-    return TIES + 1e-13 * np.max(np.abs(fitted), axis=-1, initial=0.0)
+def ties_of(X, theta):
+    """Differences of scores that are ties at coefficients (..., p), whose products with rows have rounding
+    errors."""
+    return TIES + 1e-13 * (np.abs(theta) @ np.max(np.abs(X), axis=0, initial=0.0))
 
 
 def ways_of(X, move, length):

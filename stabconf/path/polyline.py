@@ -123,20 +123,18 @@ class Polyline:
             if place is not None and self.unknown[place]:
                 out.append((first, first + speed))
                 continue
-            fitted = X @ theta
-            lines = score.lines(v - fitted, -ways_of(X, move, length), rows)
+            lines = score.lines(v - X @ theta, -ways_of(X, move, length), rows)
             new = score.own_lines(e, change, own)
-            room = -ties_of(fitted) if slack is None else slack[rows]
+            room = -ties_of(X, theta) if slack is None else slack[rows]
             for low, high in uncovered(lines, new, length, alone, room):
                 out.append(tuple(sorted((first + speed * low, first + speed * high))))
         return merge([*out, *((w, w) for w in self._points(X, v, alone, score, own, rows, slack))])
 
     def _points(self, X, v, rank, score, own, rows, slack):
         """Corners that are in the set, which no stretch around them need be."""
-        fitted = self.theta @ X.T
         new = score.own_values(self.e, own)[:, None]
-        new = new - ties_of(fitted)[:, None] if slack is None else new + slack[rows]
-        return self.w[~rank.passed(score.values(v - fitted, rows) < new)]
+        new = new - ties_of(X, self.theta)[:, None] if slack is None else new + slack[rows]
+        return self.w[~rank.passed(score.values(v - self.theta @ X.T, rows) < new)]
 
 
 def polylines(fit, rows, slopes, refit):

@@ -8,7 +8,7 @@ swept.
 
 import numpy as np
 
-from ...path import polylines, tilted_fits
+from ...path import polylines, ties_of, tilted_fits
 from ...scores import kth_of_lines
 from .closed import closed_residuals
 from .contraction import contractions
@@ -144,10 +144,11 @@ class ClippedSets:
         return found, path.extent
 
     def residuals(self, row, w):
-        """Training residuals (g, n) and new ones (g,) of the augmented fits at responses; and where they are
-        known."""
+        """Training residuals (g, n) and new ones (g,) of the augmented fits at responses, differences of scores
+        that are ties (g,), and where all of them are known (bools); None where nothing is."""
         (path,) = self.paths(row[None])
         if path is None:
             return None
         theta, e = path.at(w)
-        return self.fits.problem.v - theta @ self.fits.problem.X.T, e, path.knows(w)
+        X, v = self.fits.problem.X, self.fits.problem.v
+        return v - theta @ X.T, e, ties_of(X, theta), path.knows(w)

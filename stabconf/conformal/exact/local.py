@@ -19,7 +19,8 @@ from ...stability import BaseFit
 __all__ = ["TiltedPoint"]
 
 _SHRINK = 3.0
-_JUMPS = 4
+_HALVINGS = 12
+_RUNAWAY = 1e-3  # share of the tilt
 _CORNERS = 100  # of the L1 part on one path
 _STEEPEST = 1e6  # curvature counted at most
 
@@ -55,7 +56,7 @@ class TiltedPoint:
     """
 
     def __init__(self, fits, row, at, start):
-        self.at, self.row, self.loss = at, row, fits.loss
+        self.at, self.row, self.loss, self.extra = at, row, fits.loss, fits.ties.extra
         down, up = fits.loss.slopes
         slope = float(fits.loss.derivative(at)) if math.isfinite(at) else (up if at > 0 else -down)
         self.problem = replace(fits.problem, tilt=-slope * row)
@@ -63,6 +64,12 @@ class TiltedPoint:
         self.theta = self.solution.x
         self.base = BaseFit(self.problem, self.solution, 0.0, 1.0)
         self.curvature = np.minimum(fits.loss.curvature(self.solution.r), _STEEPEST)
+
+    @property
+    def runs_away(self):
+        """Whether vanishing weights alone hold the fit, so that it follows far responses without end."""
+        held = 0.0 if self.extra is None else float(np.linalg.norm(self.extra * self.theta))
+        return held > _RUNAWAY * float(np.linalg.norm(self.problem.tilt))
 
     @property
     def w(self):
@@ -108,13 +115,21 @@ class TiltedPoint:
         if not math.isfinite(lever + metric.start) or self.at * score.sign < 0:
             return 0.0
         values, norms = score.values(self.solution.r), score.norms(metric.rows)
-        here, size = float(self.loss.derivative(self.at)), abs(self.at)
-        nearest = size - length
-        for _ in range(_JUMPS):
-            move = abs(here - float(self.loss.derivative(math.copysign(max(nearest, 0.0), self.at)))) * lever
-            # The new residual ``e`` at a response in the set is at most its order statistic.
-            nearest = max(size - length, own * float(rank.kth(values + (move + metric.start) * norms)))
-        return max(size - nearest * (1.0 + 1e-9), 0.0)
+        here = float(self.loss.derivative(self.at))
+
+        def is_out(size):
+            """Whether a new residual of this size is above its order statistic; so are then all up to here,
+            for which the tilt changes less."""
+            change = abs(here - float(self.loss.derivative(math.copysign(size, self.at))))
+            return size > own * float(rank.kth(values + (change * lever + metric.start) * norms))
+
+        inner, outer = abs(self.at) - length, abs(self.at)
+        if not is_out(outer):
+            return 0.0
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (inner + outer)
+            inner, outer = (inner, middle) if is_out(middle) else (middle, outer)
+        return abs(self.at) - outer
 
     def _decided(self, length, rank, score, own):
         """The same for one length."""

@@ -71,6 +71,9 @@ class _Walk:
         far, beyond = self._farthest(direction)
         at = direction * far
         here = self.point(at)
+        if here.runs_away:
+            self.keep(self.middle, direction * math.inf, decided=False)
+            return
         if beyond != OUT:
             self.keep(here.w, direction * math.inf, decided=beyond == IN)
         length, fits = max(1.0, far), 1
