@@ -68,10 +68,12 @@ def oracle(results, exog, y, alpha=None):
     if values.shape != (len(rows),):
         raise InputError(f"y has shape {values.shape}: give a response for each of the {len(rows)} rows")
     ends, k = np.full((len(rows), 2), np.nan), conformal_rank(alpha, results.nobs)
+    fits = results._fits
     for i in np.flatnonzero(~np.isnan(rows).any(axis=1) & np.isfinite(values)):
-        ((r,), _) = refitted(results._fits, rows[i], values[i : i + 1])
-        far = kth_smallest(np.abs(r[:-1]), k)
-        ends[i] = values[i] - r[-1] - far, values[i] - r[-1] + far
+        (row,), _ = fits.coordinates(rows[i : i + 1])
+        (r,), (e,), _ = refitted(fits, row, fits.responses(values[i : i + 1]))
+        far = kth_smallest(np.abs(r), k)
+        ends[i] = values[i] - fits.scale * (e + far), values[i] - fits.scale * (e - far)
     frame = pd.DataFrame(ends, index=index, columns=["lower", "upper"])
     frame.attrs = {"method": "oracle", "certified": False, "guarantee": "none: it sees the response"}
     return frame

@@ -189,10 +189,11 @@ def results(spread):
 def test_each_quantile_is_the_minimiser_of_its_own_problem(results, spread):
     data = spread.dropna()
     X = np.column_stack([np.ones(149), (data["g"] == "b").astype(float), data["x"]])
-    scaled = np.column_stack([np.ones(149), (X[:, 1:] - X[:, 1:].mean(axis=0)) / X[:, 1:].std(axis=0)])
-    centre, scale = training_location_scale(data["y"].to_numpy(), 0.5)
+    spreads = [0.5, X[:, 2].std()]  # an indicator counts as a balanced one
+    scaled = np.column_stack([np.ones(149), (X[:, 1:] - X[:, 1:].mean(axis=0)) / spreads])
     assert list(results.params.columns) == [0.05, 0.5, 0.95]
     for q in (0.05, 0.5, 0.95):
+        centre, scale = training_location_scale(data["y"].to_numpy(), q)
         weights = np.full(3, 149 * 0.01), np.zeros(3)
         theta = conic_minimiser(scaled, (data["y"].to_numpy() - centre) / scale, Quantile(q), *weights)
         np.testing.assert_allclose(results.params_standardized[q], theta, atol=1e-6)
@@ -277,6 +278,11 @@ def test_bad_arguments_are_named_with_their_fix(results, spread):
         results.conf_int_conformal(spread.iloc[:2], method="stable", bound="ball")
     with pytest.raises(InputTypeError, match="option 'tol' is unknown"):
         results.conf_int_conformal(spread.iloc[:2], method="exact", tol=0.1)
+
+
+def test_a_column_that_is_there_twice_changes_nothing_without_a_penalty(spread):
     doubled = spread.assign(copy=spread["x"])
-    with pytest.raises(AssumptionError, match="not unique"):
-        stabconf.fit_quantiles("y ~ x + copy", doubled, penalty=0).conf_int_conformal(doubled.iloc[:2])
+    twice = stabconf.fit_quantiles("y ~ x + copy", doubled, penalty=0)
+    once = stabconf.fit_quantiles("y ~ x", doubled, penalty=0)
+    ends = [each.conf_int_conformal(doubled.iloc[:3], alpha=0.2) for each in (twice, once)]
+    np.testing.assert_allclose(*ends, atol=1e-7)

@@ -79,15 +79,14 @@ ALLOWED = {
         {"numpy", "pandas"},
     ),
     "prediction": ({"errors", "user_frames"}, {"numpy", "pandas"}),
-    "fitting": ({"losses", "solvers", "units"}, {"numpy"}),
+    "fitting": ({"losses", "path", "solvers", "units"}, {"numpy"}),
     "results_base": (
-        {"advice", "conformal", "errors", "files", "frames", "prediction", "presentation"}
-        | {"ranking"},
+        {"advice", "conformal", "errors", "files", "frames", "prediction", "presentation"} | {"ranking"},
         {"numpy", "pandas"},
     ),
     "results": (
         {"advice", "conformal", "design", "errors", "fitting", "frames", "losses"}
-        | {"penalties", "results_base", "solvers", "stability", "summary"},
+        | {"penalties", "results_base", "stability", "summary", "units"},
         {"numpy", "pandas"},
     ),
     "estimator": ({"advice", "conformal", "errors", "results_base", "summary"}, {"numpy"}),

@@ -79,7 +79,9 @@ class ClippedFit:
         e = problem.ridge * solution.x - X.T @ u + problem.tilt
         v = np.concatenate([problem.v, np.zeros(len(corners))])
         extra = np.zeros(p) if extra is None else extra
-        return cls(X, v, lower, upper, soft, problem.ridge, extra, solution.x, r, u, side, problem.tilt, e, n)
+        return cls(
+            X, v, lower, upper, soft, problem.ridge, extra, solution.x, r, u, side, problem.tilt, e, n
+        )
 
     @cached_property
     def penalised(self):

@@ -107,8 +107,9 @@ def tilted_fits(fit, rows, tilt, refit, corners=False):
             reached = found.position
             relative = stationarity(fit, watched, found, reached[:, None] * force)
             length = _longest(fit, found) if corners else fit.length(delta)
+            length[found.endless] = np.inf  # another row may yet stop it
             limit = key[count] if count < len(key) else np.inf
-            good = found.arrived & (relative <= _TOLERANCE) & (length < limit)
+            good = found.arrived & (relative <= _TOLERANCE) & ((length < limit) | np.isinf(limit))
             at = left[good]
             move[at], followed[at] = delta[good], True
             direction[at] = found.direction[good] / np.abs(unit[good])[:, None]
@@ -120,7 +121,7 @@ def tilted_fits(fit, rows, tilt, refit, corners=False):
             left = left[wider]
             if count >= len(key):
                 break
-            longest = np.max(length[wider], initial=0.0)
+            longest = np.max(length[wider & np.isfinite(length)], initial=0.0)
             count = min(len(key), max(4 * count, np.searchsorted(key, 1.5 * longest)))
         for i in part[~followed[part]] if not infinite else ():
             theta, radius[i] = refit(tilt[i] * rows[i])
