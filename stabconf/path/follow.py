@@ -82,15 +82,16 @@ def follow(fit, watched, force, *, length=1.0, corners=False, limit=True):
     u, side = batch.u.copy(), batch.side.copy()
     arrived, index = np.zeros(total, dtype=bool), np.arange(total)
     endless, position = np.zeros(total, dtype=bool), np.zeros(total)
-    seen = [(index, batch.position, theta.copy())]
+    seen = []
     for step in range(1, _STEPS * (p + len(watched)) + 50):
         done = batch.advance()
         lost = ~np.isfinite(batch.theta).all(axis=1)  # a Hessian became singular
         done &= ~lost
         if corners:
-            seen.append((index, batch.position, batch.theta.copy()))
+            seen.append((index, *batch.corner))
         if done.any():
             at = index[done]
+            seen.append((at, batch.position[done], batch.theta[done]))
             theta[at], u[at], side[at] = batch.theta[done], batch.slopes()[done], batch.side[done]
             arrived[at], steps[at], direction[at] = True, step, batch.direction[done]
             endless[at], position[at] = batch.endless[done], batch.position[done]
@@ -145,6 +146,7 @@ class _Batch:
         size, p = len(force), len(fit.theta)
         self.length = length
         self.X, self.down, self.up = fit.X[watched], fit.down[watched], fit.up[watched]
+        self.v = fit.v[watched]
         self.soft = fit.soft[watched]
         self.any_soft = bool(self.soft.any())
         self.any_bounded = bool(np.any(self.soft & np.isfinite(self.up)))
@@ -188,6 +190,7 @@ class _Batch:
         rest = self.length - self.position
         close = np.isfinite(rest) & (rest <= _STILL * self.length)
         d, dm = self._direction()
+        self.corner = self.position, self.theta.copy()
         d[close], dm[close] = 0.0, 0.0
         dr = -(d @ self.X.T)
         leave, slot, towards = self._next_leaving(dm)
@@ -227,7 +230,10 @@ class _Batch:
         diagonal = np.arange(system.shape[1])
         system[:, diagonal, diagonal] += np.where(used, 0.0, 1.0)
         free, dm = (self.inverse @ self.force[..., None])[..., 0], np.zeros(self.slots.shape)
-        found = _solve(system, -(towards @ self.force[..., None])[..., 0])
+        # Inner step rows are fitted exactly: what steps have left of rounding errors is taken back.
+        off = np.where(used, self.v[slots] - (rows @ self.theta[..., None])[..., 0], 0.0)
+        found, back = _solve(system, -(towards @ self.force[..., None])[..., 0], off)
+        self.theta += (back[:, None, :] @ towards)[:, 0]
         dm[:, : found.shape[1]] = found
         d = free + (found[:, None, :] @ towards)[:, 0]
         self.still = _STILL * np.max(np.abs(free), axis=1)  # what cancels leaves rounding errors
@@ -350,11 +356,13 @@ class _Batch:
         self.inverse[lines] -= (sign / pivot)[:, None, None] * change
 
 
-def _solve(system, right):
-    """Solve small systems, one a line; NaN for all where one of them is singular beyond help."""
+def _solve(system, *rights):
+    """Solve small systems, one a line, for several right sides; NaN where one is singular beyond help."""
     scale = 1.0 / np.sqrt(np.einsum("bii->bi", system))
     scaled = system * scale[:, :, None] * scale[:, None, :]
+    right = np.stack([right * scale for right in rights], axis=-1)
     try:
-        return np.linalg.solve(scaled, (right * scale)[..., None])[..., 0] * scale
+        found = np.linalg.solve(scaled, right)
     except np.linalg.LinAlgError:
-        return np.full_like(right, np.nan)
+        found = np.full_like(right, np.nan)
+    return [found[..., j] * scale for j in range(len(rights))]

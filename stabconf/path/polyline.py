@@ -89,16 +89,19 @@ class Polyline:
         return np.inf if any(self.open) else float(np.max(np.diff(self.w)[self.unknown], initial=0.0))
 
     def stretches(self):
-        """``(first, theta, e, move, change, speed, length)`` of every stretch and ray that leads anywhere.
+        """``(unknown, first, last, theta, e, move, change)`` of every stretch and ray that leads anywhere.
 
-        ``length`` is 1 for a stretch and infinite for a ray, ``speed`` the change of the response per unit.
+        From the response ``first`` on, where coefficients and new residual are ``theta`` and ``e``, they change by
+        ``move`` and ``change`` up to ``last``; where that is infinite, per unit of a ray.
         """
         for j in np.flatnonzero(np.diff(self.w) > 0):
             move, change = self.theta[j + 1] - self.theta[j], self.e[j + 1] - self.e[j]
-            yield j, self.w[j], self.theta[j], self.e[j], move, change, self.w[j + 1] - self.w[j], 1.0
-        for corner, ray, speed, unknown in zip((0, -1), self.rays, self.speeds, self.open, strict=True):
-            if speed and not unknown:
-                yield None, self.w[corner], self.theta[corner], self.e[corner], *ray, speed, np.inf
+            yield self.unknown[j], self.w[j], self.w[j + 1], self.theta[j], self.e[j], move, change
+        for corner, way, ray, speed, unknown in zip(
+            (0, -1), (-np.inf, np.inf), self.rays, self.speeds, self.open, strict=True
+        ):
+            if speed or unknown:
+                yield unknown, self.w[corner], way, self.theta[corner], self.e[corner], *ray
 
     def pieces(self, X, v, rank, score, own=1.0, slack=None):
         """Intervals of responses that make up the set (a list of pairs).
@@ -117,17 +120,19 @@ class Polyline:
         """
         rows = slice(None) if rank.which is None else rank.which
         alone, X, v = rank.alone(), X[rows], v[rows]
-        out = [(end, np.inf) for end, unknown in ((self.w[-1], self.open[1]),) if unknown]
-        out += [(-np.inf, end) for end, unknown in ((self.w[0], self.open[0]),) if unknown]
-        for place, first, theta, e, move, change, speed, length in self.stretches():
-            if place is not None and self.unknown[place]:
-                out.append((first, first + speed))
+        out = []
+        for unknown, first, last, theta, e, move, change in self.stretches():
+            if unknown:
+                out.append((min(first, last), max(first, last)))
                 continue
+            length = 1.0 if np.isfinite(last) else np.inf
+            speed = last - first if np.isfinite(last) else float(move @ self.x) + change
             lines = score.lines(v - X @ theta, -ways_of(X, move, length), rows)
             new = score.own_lines(e, change, own)
             room = -ties_of(X, theta) if slack is None else slack[rows]
-            for low, high in uncovered(lines, new, length, alone, room):
-                out.append(tuple(sorted((first + speed * low, first + speed * high))))
+            for ends in uncovered(lines, new, length, alone, room):
+                ends = [last if end == length else first + speed * end for end in ends]
+                out.append((min(ends), max(ends)))
         return merge([*out, *((w, w) for w in self._points(X, v, alone, score, own, rows, slack))])
 
     def _points(self, X, v, rank, score, own, rows, slack):
