@@ -97,7 +97,10 @@ def _polished(X, v, curve, ridge, tilt, theta):
 
 # Slope and curvature of losses, written out again.
 _CURVES = {
-    "logcosh": lambda loss: lambda r: (np.tanh(r / loss.g), 1.0 / (loss.g * np.cosh(r / loss.g) ** 2)),
+    "logcosh": lambda loss: lambda r: (
+        np.tanh(r / loss.g),
+        (1.0 - np.tanh(r / loss.g) ** 2) / loss.g,
+    ),
     "pseudo_huber": lambda loss: (
         lambda r: (
             r / np.sqrt(1 + (r / loss.d) ** 2),
