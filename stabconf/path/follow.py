@@ -197,6 +197,9 @@ class _Batch:
         enter, row, onto = self._next_crossing(dr)
         h = np.minimum(np.minimum(leave, enter), rest)
         self.endless = self._runs_away(d, h)
+        for line in np.flatnonzero(self.endless):  # far out nothing of rounding errors may be left
+            inner = self.X[self.side[line] == 0]
+            d[line] -= np.linalg.lstsq(inner, inner @ d[line], rcond=None)[0]
         done = (h >= rest) | close | self.endless
         h[np.isinf(h) | self.endless] = 0.0  # no event to come, no end to reach
         self.direction = d

@@ -36,6 +36,8 @@ class Polyline:
         Stretches of which only the ends are known.
     open : pair of bool
         Whether nothing is known beyond the first and the last corner.
+    blur : float
+        Scores nearer than this are tied, where a path is known to no more digits.
     """
 
     x: np.ndarray
@@ -44,6 +46,7 @@ class Polyline:
     rays: tuple
     unknown: np.ndarray
     open: tuple = (False, False)
+    blur: float = 0.0
 
     @cached_property
     def w(self):
@@ -88,6 +91,10 @@ class Polyline:
         """Length of the longest part that nothing is known of."""
         return np.inf if any(self.open) else float(np.max(np.diff(self.w)[self.unknown], initial=0.0))
 
+    def ties(self, X, theta):
+        """Differences of scores that are ties at coefficients (..., p)."""
+        return ties_of(X, theta) + self.blur
+
     def stretches(self):
         """``(unknown, first, last, theta, e, move, change)`` of every stretch and ray that leads anywhere.
 
@@ -129,7 +136,7 @@ class Polyline:
             speed = last - first if np.isfinite(last) else float(move @ self.x) + change
             lines = score.lines(v - X @ theta, -ways_of(X, move, length), rows)
             new = score.own_lines(e, change, own)
-            room = -ties_of(X, theta) if slack is None else slack[rows]
+            room = -self.ties(X, theta) if slack is None else slack[rows]
             for ends in uncovered(lines, new, length, alone, room):
                 ends = [last if end == length else first + speed * end for end in ends]
                 out.append((min(ends), max(ends)))
@@ -138,7 +145,7 @@ class Polyline:
     def _points(self, X, v, rank, score, own, rows, slack):
         """Corners that are in the set, which no stretch around them need be."""
         new = score.own_values(self.e, own)[:, None]
-        new = new - ties_of(X, self.theta)[:, None] if slack is None else new + slack[rows]
+        new = new - self.ties(X, self.theta)[:, None] if slack is None else new + slack[rows]
         return self.w[~rank.passed(score.values(v - self.theta @ X.T, rows) < new)]
 
 

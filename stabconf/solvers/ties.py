@@ -15,6 +15,7 @@ from .problem import certify
 __all__ = ["TieBreak", "smallest_norm", "vanishing_ridge"]
 
 _VANISHING = 1e-9  # ridge weight a row, in units of the columns, that stands for one tending to 0
+_BELOW_L1 = 1e-4
 _DEPENDENT = 1e-10  # columns of length 1 that are nearer than this to the span of others depend on them
 _OUTSIDE = 1e-8  # share of a row outside of the row space
 
@@ -84,6 +85,9 @@ def vanishing_ridge(problem):
     squares = np.einsum("ij,ij->j", problem.X, problem.X)
     least = np.min(squares[squares > 0], initial=float(np.max(squares, initial=0.0)))
     weight = _VANISHING * max(least, 1e-8 * float(np.max(squares, initial=0.0))) or _VANISHING
+    lasso = problem.lasso[problem.lasso > 0]
+    if len(lasso):  # against which it must vanish too
+        weight = min(weight, _BELOW_L1 * float(np.min(lasso)))
     return TieBreak(extra=np.where(problem.ridge > 0, 0.0, weight))
 
 

@@ -6,9 +6,11 @@ order statistic inside the bounds of the slope, a set that may have holes) the w
 swept.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
-from ...path import polylines, ties_of, tilted_fits
+from ...path import polylines, tilted_fits
 from ...scores import kth_of_lines
 from .closed import closed_residuals
 from .contraction import contractions
@@ -19,6 +21,7 @@ __all__ = ["ClippedSets"]
 _FITS = 20
 _ROUNDING = 1e-12  # of the scale, where fixed points are found
 _REACH = 1.0 + 1e-9
+_BLUR = 1e-6  # of the scale: what vanishing ridge weights may change
 
 
 class ClippedSets:
@@ -124,15 +127,14 @@ class ClippedSets:
         vanishing ridge weights."""
         self.tilted += 2 * len(rows)
         out, left = [None] * len(rows), np.arange(len(rows))
-        for fit in (self.fits.clipped, self.fits.held):
-            if len(left) and fit is not None and fit.hessian_inverse is not None:
-                for i, path in zip(left, self._followed(fit, rows[left]), strict=True):
-                    out[i] = path
+        for name, blur in (("clipped", 0.0), ("held", _BLUR)):
+            fit = getattr(self.fits, name) if len(left) else None
+            if fit is not None and fit.hessian_inverse is not None:
+                found = polylines(fit, rows[left], self.fits.loss.slopes, self.fits.refit)
+                for i, path in zip(left, found, strict=True):
+                    out[i] = None if path is None else replace(path, blur=blur)
                 left = np.array([i for i in left if out[i] is None or out[i].extent], dtype=int)
         return out
-
-    def _followed(self, fit, rows):
-        return polylines(fit, rows, self.fits.loss.slopes, self.fits.refit)
 
     def pieces(self, row, rank, own):
         """The intervals that make up a row's set, and how far they may reach beyond it."""
@@ -141,7 +143,7 @@ class ClippedSets:
             return [(-np.inf, np.inf)], np.inf
         problem = self.fits.problem
         found = path.pieces(problem.X, problem.v, rank, self.score, own)
-        return found, path.extent
+        return found, max(path.extent, 2.0 * path.blur)
 
     def residuals(self, row, w):
         """Training residuals (g, n) and new ones (g,) of the augmented fits at responses, differences of scores
@@ -151,4 +153,4 @@ class ClippedSets:
             return None
         theta, e = path.at(w)
         X, v = self.fits.problem.X, self.fits.problem.v
-        return v - theta @ X.T, e, ties_of(X, theta), path.knows(w)
+        return v - theta @ X.T, e, path.ties(X, theta), path.knows(w)
