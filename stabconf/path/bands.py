@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .lines import TIES, merge, uncovered, ways_of
+from .lines import merge, ties_of, uncovered, ways_of
 
 __all__ = ["BandPath", "BandRows"]
 
@@ -97,17 +97,17 @@ class BandPath:
     def pieces(self, rows):
         """Intervals of w that make up the set (a list of pairs)."""
         old, new = rows.scores(self)
+        tie = np.max([ties_of(rows.X, self.theta[sign]) for sign in rows.terms], axis=0)
         low, high, least, most = _spans(old, new)
         inside = (most <= rows.rank.kth(low)) | self.unknown
-        unsure = ~inside & (least - TIES <= rows.rank.kth(high))
+        unsure = ~inside & (least - np.maximum(tie[:-1], tie[1:]) <= rows.rank.kth(high))
         out = [(self.w[j], self.w[j + 1]) for j in np.flatnonzero(inside)]
         for j in np.flatnonzero(unsure):
             first, width = self.w[j], self.w[j + 1] - self.w[j]
             lines = [(term[j], term[j + 1] - term[j]) for term in old]
             own = [(term[j], term[j + 1] - term[j]) for term in new]
-            out += [
-                (first + width * a, first + width * b) for a, b in self._uncovered(lines, own, 1.0, rows)
-            ]
+            for a, b in uncovered(lines, own, 1.0, rows.rank, -tie[j]):
+                out.append((first + width * a, self.w[j + 1] if b == 1.0 else first + width * b))
         for corner, way, which in ((0, -1.0, 0), (-1, 1.0, 1)):
             rays = [(sign, *self.rays[sign][which]) for sign in rows.terms]
             lines = [
@@ -118,13 +118,10 @@ class BandPath:
             if self.open[which]:
                 out.append(tuple(sorted((self.w[corner], way * np.inf))))
                 continue
-            for a, b in self._uncovered(lines, own, np.inf, rows):
+            for a, b in uncovered(lines, own, np.inf, rows.rank, -tie[corner]):
                 out.append(tuple(sorted((self.w[corner] + way * a, self.w[corner] + way * b))))
-        here = ~rows.rank.passed(old.max(axis=0) < new.max(axis=0)[:, None] - TIES)
+        here = ~rows.rank.passed(old.max(axis=0) < (new.max(axis=0) - tie)[:, None])
         return merge([*out, *((w, w) for w in self.w[here])], near=1e-12)
-
-    def _uncovered(self, lines, own, length, rows):
-        return uncovered(lines, own, length, rows.rank, -TIES)
 
 
 def _spans(old, new):

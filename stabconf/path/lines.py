@@ -17,7 +17,7 @@ TIES = 1e-10  # scores nearer than this are tied: rounding errors never exclude 
 def ties_of(X, theta):
     """Differences of scores that are ties at coefficients (..., p), whose products with rows have rounding
     errors."""
-    return TIES + 1e-12 * (np.abs(theta) @ np.max(np.abs(X), axis=0, initial=0.0))
+    return TIES + 1e-11 * (np.abs(theta) @ np.max(np.abs(X), axis=0, initial=0.0))
 
 
 def ways_of(X, move, length):
