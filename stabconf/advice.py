@@ -137,6 +137,14 @@ def warn_about(made, loss, penalty, ranking=None):
         warn_user(
             f"{open_rows} intervals are infinite, for {_why_open(made[0], loss, where)}", StabilityWarning
         )
+    elif any(np.any(intervals.loose) for intervals in made):
+        loosest = max(made, key=lambda each: np.count_nonzero(each.loose))
+        warn_user(
+            f"{np.count_nonzero(loosest.loose)} intervals may be wider than the exact ones by up to "
+            f"{float(np.max(loosest.tol[loosest.loose])):.3g} (attrs['loose'] has them), for their search used up "
+            "its budget of fits: raise budget= (50 by default) or penalty, or use method='stable'",
+            StabilityWarning,
+        )
     elif share > 0.5:
         fix = "use method='exact', raise penalty or add rows"
         text = f"stability makes up {share:.0%} of the mean width with {where}: {fix}"

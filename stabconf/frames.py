@@ -61,10 +61,9 @@ def _largest(tol):
 
 
 def _loose(intervals, labels):
-    """Tolerances of the rows whose ends are looser than those of most, by label."""
+    """Tolerances of the rows whose ends are looser than they should be, by label."""
     tol = np.broadcast_to(intervals.tol, len(labels))
-    usual = np.median(tol) if len(tol) else 0.0
-    return {labels[i]: float(tol[i]) for i in np.flatnonzero(tol > 2.0 * usual)}
+    return {labels[i]: float(tol[i]) for i in np.flatnonzero(intervals.loose)}
 
 
 def level_frame(frames, alphas):

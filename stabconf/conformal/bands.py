@@ -96,7 +96,7 @@ def exact_band(fits, rows, alphas, *, side="two-sided", peers=None, n_jobs=1, pr
                 lower[i], upper[i] = ends[0][0], ends[-1][1]
             if len(ends) > 1:
                 apart[int(i)] = tuple(ends)
-        more = {"pieces": apart, "tilted_fits": 4 * len(rows), "tol": fits.scale * loose}
+        more = {"pieces": apart, "tilted_fits": 4 * len(rows), "tol": fits.scale * loose, "wanted": 0.0}
         out.append(ranked_intervals(lower, upper, peers, alpha, side, "exact", **more))
     return out
 

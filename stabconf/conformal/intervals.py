@@ -52,6 +52,8 @@ class Intervals:
         Tilted fits that were made.
     tol : float or (m,) array
         How far an end may be outside the exact one, in units of the response; NaN where unknown.
+    wanted : float
+        The tolerance that ends should have; some may be looser, where a budget of fits was used up.
     """
 
     lower: np.ndarray
@@ -71,6 +73,12 @@ class Intervals:
     pieces: dict = field(default_factory=dict)
     tilted_fits: int = 0
     tol: float | np.ndarray = np.nan
+    wanted: float = np.inf
+
+    @property
+    def loose(self):
+        """Which rows have ends that are looser than they should be (m,)."""
+        return np.broadcast_to(np.asarray(self.tol) > self.wanted, len(self.lower))
 
     @property
     def too_few(self):

@@ -20,6 +20,7 @@ from .smooth import SmoothSets
 
 __all__ = ["exact", "make_sets", "require_exact"]
 
+_LOOSE = 1e-4  # of the scale: ends that are looser are worth a warning
 _JOIN = 1e-9  # in units of the fit: pieces nearer than this are one
 
 
@@ -133,5 +134,5 @@ def _intervals(fits, m, alpha, peers, side, chunks, tilted):
                 (fits.centre + fits.scale * one, fits.centre + fits.scale * two) for one, two in found
             )
         first = part.stop
-    more = {"pieces": pieces, "tilted_fits": tilted, "tol": loose}
+    more = {"pieces": pieces, "tilted_fits": tilted, "tol": loose, "wanted": _LOOSE * fits.scale}
     return ranked_intervals(lower, upper, peers, alpha, side, "exact", **more)

@@ -1,0 +1,166 @@
+"""Problems that once went wrong: more columns than rows, extreme rows, ties, walks that never ended."""
+
+import time
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import stabconf
+from stabconf import Huber, LogCosh, Power
+
+
+def frame_of(X, y=None):
+    made = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    return made if y is None else made.assign(y=y)
+
+
+def formula_of(X):
+    return "y ~ " + " + ".join(f"x{j}" for j in range(X.shape[1]))
+
+
+def members(ends, label=0):
+    """The pieces of a row's set."""
+    return ends.attrs["pieces"].get(label, [tuple(ends.loc[label, ["lower", "upper"]])])
+
+
+@pytest.mark.parametrize("n, p, penalty", [(9, 18, 0.001), (9, 9, 0.01), (19, 25, 0.001)])
+def test_bands_with_as_many_columns_as_rows_cover(n, p, penalty):
+    """Both fits go through all rows for a long range of responses, all of which are in the set."""
+    rng, hits, draws = np.random.default_rng(1), 0, 30
+    for _ in range(draws):
+        X = rng.standard_normal((n + 1, p))
+        y = X[:, 0] + rng.standard_normal(n + 1)
+        res = stabconf.fit_quantiles(
+            formula_of(X),
+            frame_of(X[:n], y[:n]),
+            quantiles=(0.1, 0.9),
+            penalty=penalty,
+            standardize=False,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ends = res.conf_int_conformal(frame_of(X[n:]), alpha=0.1)
+        hits += any(low <= y[n] <= high for low, high in members(ends))
+    # At nominal 0.90 fewer than 21 of 30 has probability below 1e-3; it was 0 to 5.
+    assert hits >= 21
+
+
+def test_a_scale_with_as_many_columns_as_rows_leaves_no_candidate_out():
+    rng = np.random.default_rng(2)
+    X, y = rng.standard_normal((15, 30)), rng.standard_normal(15)
+    data = frame_of(X, y).assign(s=rng.uniform(0.5, 2.0, 15))
+    res = stabconf.fit(formula_of(X), data, loss="lad", penalty=0.1)
+    new = frame_of(rng.standard_normal((1, 30))).assign(s=1.0)
+    scaled, plain = (res.conf_int_conformal(new, alpha=0.2, **more) for more in ({"scale": "s"}, {}))
+    # Wherever the fit goes through all rows every score is 0, whatever the scale.
+    p = res.conformity(new, np.linspace(plain["lower"].iloc[0], plain["upper"].iloc[0], 9))["p"].to_numpy()
+    inside = np.linspace(plain["lower"].iloc[0], plain["upper"].iloc[0], 9)[p == 1.0]
+    assert len(inside) >= 3
+    assert (scaled["lower"].iloc[0] <= inside).all() and (inside <= scaled["upper"].iloc[0]).all()
+
+
+def test_squared_loss_at_extreme_leverage_is_the_dual_form_in_long_double():
+    """|r_i - t b_i| against |t| for t = (z - mu) / (1 + h): no difference of large numbers."""
+    rng = np.random.default_rng(3)
+    for far in (1.0, 3e3, 1e6):
+        X, y = rng.standard_normal((20, 25)), rng.standard_normal(20)
+        new = far * rng.standard_normal((1, 25))
+        res = stabconf.fit(
+            formula_of(X) + " - 1", frame_of(X, y), loss="squared", penalty=1e-4, standardize=False
+        )
+        rows = np.vstack([X, new]).astype(np.longdouble)
+        gram = (rows[:20].T @ rows[:20]).astype(float) + 20 * 1e-4 * np.eye(25)
+        inverse = np.linalg.inv(gram).astype(np.longdouble)
+        for _ in range(3):  # Newton's iteration for the inverse, in long double
+            inverse = inverse @ (2 * np.eye(25) - gram.astype(np.longdouble) @ inverse)
+        theta = inverse @ rows[:20].T @ y
+        b, lever = rows[:20] @ inverse @ rows[20], rows[20] @ inverse @ rows[20]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", stabconf.StabilityWarning)  # of infinite ends
+            ends = res.conf_int_conformal(frame_of(new), alpha=0.2)
+        pieces = members(ends)
+        size = float(1 + lever)
+        for t in np.concatenate([np.linspace(-4, 4, 41), [-1e3, 1e3]]):
+            z = float(rows[20] @ theta + t * (1 + lever))
+            p = (1 + np.sum(np.abs(y - rows[:20] @ theta - t * b) >= abs(t))) / 21
+            assert (p > 0.2) == any(low <= z <= high for low, high in pieces), (far, t, size)
+
+
+def test_bounds_on_p_values_hold_where_no_stability_bound_is_finite():
+    rng = np.random.default_rng(4)
+    data = pd.DataFrame({"a": rng.standard_normal(8)}).assign(b=lambda d: 2.0 * d["a"], y=rng.standard_normal(8))
+    res = stabconf.fit("y ~ a + b", data, loss="huber", penalty=10.0, l1_ratio=1.0)
+    made = res.conformity(data.iloc[:3], [-3.0, 0.0, 0.5, 40.0])
+    assert not made.isna().any(axis=None)
+    assert (made["p_lo"] <= made["p"]).all() and (made["p"] <= made["p_up"]).all()
+
+
+def test_an_unbounded_set_of_quantile_regression_is_infinite():
+    rng = np.random.default_rng(5)
+    data = pd.DataFrame({"x": rng.standard_normal(15)})
+    data["y"] = data["x"] + rng.standard_normal(15)
+    far = pd.DataFrame({"x": [1e4]})
+    for made in (
+        stabconf.fit("y ~ x", data, loss=stabconf.Quantile(0.9), penalty=0),
+        stabconf.fit("y ~ x", data, loss="lad", penalty=0),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ends = made.conf_int_conformal(far, alpha=0.2)
+        assert np.isinf(ends.to_numpy()).all()
+        assert (made.conformity(far, [-1e9, 1e9])["p"] > 0.2).all()
+
+
+def test_exact_sets_of_losses_with_clipped_slopes_have_tolerance_zero_and_agree_with_conformity():
+    rng = np.random.default_rng(6)
+    for n in (5, 15, 40):
+        data = pd.DataFrame({"x": rng.standard_normal(n), "g": np.resize(["a", "b", "c"], n)})
+        data["y"] = np.round(data["x"] + 20.0 * (rng.random(n) < 0.5), 1)
+        for loss in ("lad", stabconf.Quantile(0.05), "huber", "squared"):
+            res = stabconf.fit("y ~ x + g", data, loss=loss)
+            for side in ("two-sided", "upper", "lower"):
+                ends = res.conf_int_conformal(data.iloc[:2], alpha=0.3, side=side)
+                assert ends.attrs["tol"] == 0.0
+                z = np.concatenate([np.linspace(-60, 80, 41), [-1e6, 1e6]])
+                p = res.conformity(data.iloc[:2], z, side=side)["p"].to_numpy().reshape(2, -1)
+                for i, label in enumerate(data.index[:2]):
+                    pieces = members(ends, label)
+                    inside = [any(low <= each <= high for low, high in pieces) for each in z]
+                    np.testing.assert_array_equal(p[i] > 0.3, inside)
+
+
+@pytest.mark.parametrize(
+    "loss, penalty", [(Power(1.1), 0.1), (LogCosh(), 0.0), (Huber(), 0.0), (stabconf.Linex(0.5), 0.01)]
+)
+def test_no_call_takes_long(loss, penalty):
+    """A budget ends every walk; where it is used up the tolerance says so."""
+    rng = np.random.default_rng(7)
+    for n, p in ((30, 2), (20, 40)):
+        X = rng.standard_normal((n, p))
+        data = frame_of(X, X[:, 0] + rng.standard_normal(n))
+        res = stabconf.fit(formula_of(X), data, loss=loss, penalty=penalty)
+        new = frame_of(rng.standard_normal((1, p)))
+        began = time.process_time()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ends = res.conf_int_conformal(new, alpha=0.2)
+        assert time.process_time() - began < 5.0
+        assert ends.attrs["tol"] >= 0.0
+
+
+def test_a_budget_that_runs_out_keeps_what_is_undecided_and_says_so():
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((12, 20))
+    data = frame_of(X, X[:, 0] + rng.standard_normal(12))
+    res = stabconf.fit(formula_of(X), data, loss="logcosh", penalty=0.001)
+    new = frame_of(rng.standard_normal((1, 20)))
+    with pytest.warns(stabconf.StabilityWarning, match=r"budget=.*method='stable'"):
+        few = res.conf_int_conformal(new, alpha=0.2, budget=4)
+    many = res.conf_int_conformal(new, alpha=0.2, budget=2000)
+    assert few.attrs["tol"] > many.attrs["tol"] and few.attrs["loose"]
+    near = many.attrs["tol"]
+    assert few["lower"].iloc[0] <= many["lower"].iloc[0] + near
+    assert many["upper"].iloc[0] - near <= few["upper"].iloc[0]
+    assert many["lower"].iloc[0] - few["lower"].iloc[0] <= few.attrs["tol"] + near

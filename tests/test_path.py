@@ -1,0 +1,171 @@
+"""Paths of clipped fits against refits, and sets along them against grids."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from problems import KINDS, draw, fits_of
+from referee import conic_minimiser
+from scipy import optimize
+
+from stabconf.conformal.exact.clipped import ClippedSets
+from stabconf.conformal.score import Score
+from stabconf.losses import LAD, Huber, Quantile, Squared
+from stabconf.path import (
+    ClippedFit,
+    crossover,
+    decided_prefix,
+    follow,
+    merge,
+    polylines,
+    sharpened,
+    uncovered,
+)
+from stabconf.scores import Rank
+from stabconf.solvers import certify, minimise
+
+CLIPPED = [LAD(), Quantile(0.8), Huber(), Squared()]
+
+
+def tilted(fits, tilt):
+    """Coefficients of a tilted fit by clarabel."""
+    problem = fits.problem
+    return conic_minimiser(problem.X, problem.v, problem.loss, problem.ridge, problem.lasso, tilt)
+
+
+@pytest.mark.parametrize("kind", ["plain", "wide", "tied", "duplicated", "collinear"])
+@pytest.mark.parametrize("loss", CLIPPED, ids=lambda loss: loss.describe())
+def test_a_path_goes_through_refits_at_fifty_tilts(loss, kind):
+    drawn = draw(kind, 2, n=30, p=4, penalty=0.05, l1_ratio=0.3)
+    fits = fits_of(drawn, loss)
+    row, fit = drawn.new[0], fits.clipped
+    far = min(loss.slopes[1], 2.0)
+    found = follow(fit, np.arange(len(fit.X)), far * row[None], corners=True)
+    positions, theta = found.corners[0]
+    assert found.arrived[0] and positions[0] == 0.0 and positions[-1] == 1.0
+    for share in np.linspace(0.0, 1.0, 50):
+        on_path = [np.interp(share, positions, values) for values in theta.T]
+        np.testing.assert_allclose(on_path, tilted(fits, -share * far * row), atol=2e-5)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    loss=st.sampled_from(CLIPPED),
+    kind=st.sampled_from(KINDS),
+    seed=st.integers(0, 10_000),
+    n=st.integers(3, 30),
+    p=st.integers(1, 60),
+    penalty=st.sampled_from([1e-4, 1e-2, 1.0]),
+    l1_ratio=st.sampled_from([0.0, 0.5]),
+)
+def test_the_augmented_fit_at_any_response_is_on_the_polyline(loss, kind, seed, n, p, penalty, l1_ratio):
+    drawn = draw(kind, seed, n, min(p, 2 * n), penalty, l1_ratio)
+    fits = fits_of(drawn, loss)
+    (path,) = ClippedSets(fits, Score()).paths(drawn.new)
+    assert path is not None and np.all(np.diff(path.w) >= 0)
+    problem = fits.problem
+    for w in (-1e3, -2.0, 0.0, 0.7, 50.0):
+        if not path.knows(np.array([w]))[0]:
+            continue
+        theta, e = path.at(np.array([w]))
+        rows = np.vstack([problem.X, drawn.new])
+        whole = replace(problem, X=rows, v=np.append(problem.v, w))
+        best = minimise(whole)
+        # No solver finds a smaller objective than the path's point has.
+        assert whole.value(theta[0]) <= best.fun + 1e-7 * max(1.0, abs(best.fun))
+        assert e[0] == pytest.approx(w - rows[-1] @ theta[0], abs=1e-6 * max(1.0, abs(w)))
+
+
+def test_a_row_that_nothing_holds_is_followed_without_end():
+    """LAD without a penalty: a far row outweighs the others, so that the fit goes through any response."""
+    X = np.column_stack([np.ones(6), np.linspace(-1, 1, 6)])
+    y = np.array([0.1, -0.2, 0.3, 0.1, -0.1, 0.2])
+    drawn = replace(draw("plain", 0), X=X, y=y, new=np.array([[1.0, 1e3]]), penalty=0.0, l1_ratio=0.0)
+    fits = fits_of(drawn, LAD(), standardize=False)
+    (path,) = polylines(fits.clipped, drawn.new, (1.0, 1.0), fits.refit)
+    (move, change), speed = path.rays[1], path.speeds[1]
+    assert change == 0.0 and speed == pytest.approx(1.0)
+    theta, e = path.at(np.array([1e9]))
+    assert e[0] == 0.0 and theta[0] @ drawn.new[0] == pytest.approx(1e9)
+
+
+def test_crossover_ends_at_the_minimiser_of_smallest_norm():
+    rng = np.random.default_rng(1)
+    for seed in range(5):
+        X = np.column_stack([np.ones(12), np.round(rng.standard_normal((12, 2)))])
+        v = np.round(rng.standard_normal(12))
+        drawn = replace(draw("plain", seed), X=X, y=v, penalty=0.0, l1_ratio=0.0)
+        fits = fits_of(drawn, LAD(), standardize=False)
+        theta = fits.clipped.theta * fits.scale
+        # A linear programme for the value, then the smallest norm among its solutions.
+        cost = np.concatenate([np.zeros(6), np.ones(24)])
+        split = np.hstack([X, -X, np.eye(12), -np.eye(12)])
+        least = optimize.linprog(cost, A_eq=split, b_eq=v, bounds=[(0, None)] * 30, method="highs").fun
+        assert np.sum(np.abs(v - X @ theta)) == pytest.approx(least, abs=1e-8)
+        nearest = optimize.minimize(
+            lambda t: t @ t,
+            theta,
+            constraints={"type": "ineq", "fun": lambda t: least + 1e-9 - np.sum(np.abs(v - X @ t))},
+        )
+        assert np.linalg.norm(theta) <= np.sqrt(nearest.fun) + 1e-4
+
+
+def test_a_start_that_is_off_is_brought_to_the_minimiser():
+    drawn = draw("heavy", 4, n=25, penalty=0.1, l1_ratio=0.2)
+    for loss in CLIPPED:
+        problem = fits_of(drawn, loss).problem
+        near = minimise(replace(problem, tilt=np.full(4, 0.02)))
+        rough = certify(problem, near.x, near.multipliers, near.l1_multipliers, tol=1e-8, nit=0)
+        sharp = sharpened(problem, rough)
+        assert rough.gap > 1e-6 and sharp.gap < 1e-12
+        fit = crossover(ClippedFit.of(problem, rough))
+        assert np.max(np.abs(fit.e)) <= 1e-12 * fit.gross_pull
+        np.testing.assert_allclose(fit.theta, minimise(problem).x, atol=1e-8)
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=st.integers(0, 100_000), weighted=st.booleans(), ray=st.booleans())
+def test_what_rows_leave_uncovered_is_what_a_grid_says(seed, weighted, ray):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 12))
+    lines = [(rng.standard_normal(n).round(1), rng.standard_normal(n).round(1)) for _ in range(2)]
+    own = [tuple(rng.standard_normal(2).round(1)) for _ in range(int(rng.integers(1, 3)))]
+    weights = rng.exponential(size=n) if weighted else None
+    mass = float(rng.uniform(0, np.sum(weights))) if weighted else int(rng.integers(1, n + 1))
+    pieces = uncovered(lines, own, np.inf if ray else 1.0, Rank(mass, None, weights), 0.0)
+    for t in rng.uniform(0, 30.0 if ray else 1.0, 60):
+        scores = np.max([start + t * slope for start, slope in lines], axis=0)
+        new = max(start + t * slope for start, slope in own)
+        if np.min(np.abs(scores - new)) < 1e-9:
+            continue
+        below = scores < new
+        heap = np.sum(below) if weights is None else weights[below].sum()
+        assert (heap < mass) == any(low <= t <= high for low, high in pieces)
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 100_000))
+def test_decided_stretches_hold_for_every_error_within_the_bounds(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 10))
+    start, slope = rng.standard_normal((2, n))
+    e, change = rng.standard_normal(2)
+    error, score = 0.3 * rng.random(n), Score()
+    rank = Rank(int(rng.integers(1, n + 1)))
+    found = decided_prefix(score.lines(start, slope), score.own_lines(e, change), error, rank)
+    at = 0.0
+    for first, last, inside in found:
+        assert first == at
+        at = last
+        for t in rng.uniform(first, last, 10):
+            off = error * rng.uniform(-1, 1, n)
+            scores = np.abs(start + t * slope) + off
+            assert (np.abs(e + t * change) <= np.sort(scores)[rank.mass - 1]) == inside
+    assert at <= 1.0
+
+
+def test_merge_joins_what_touches_or_is_near():
+    assert merge([(2.0, 3.0), (0.0, 1.0), (1.0, 1.5)]) == [(0.0, 1.5), (2.0, 3.0)]
+    assert merge([(0.0, 1.0), (1.1, 2.0)], near=0.2) == [(0.0, 2.0)]
