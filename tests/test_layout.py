@@ -42,7 +42,7 @@ ALLOWED = {
     "conformal": (
         {"checks", "errors", "losses", "path", "residual_scores", "scores", "solvers", "stability"}
         | {"units"},
-        {"numpy", "tqdm"},
+        {"numpy", "scipy", "tqdm"},
     ),
     "residual_scores": ({"checks", "errors"}, {"numpy"}),
     "advice": ({"checks", "conformal", "errors", "user_frames"}, {"numpy"}),

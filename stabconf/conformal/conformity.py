@@ -4,10 +4,15 @@ p(z) is that of the augmented fit at z. Where slopes are clipped all candidates 
 else the augmented sample is refitted, warm. The bounds need the base fit alone (theory, sections 4 and 6).
 """
 
+import math
+from dataclasses import replace
+
 import numpy as np
+from scipy import optimize
 
 from ..path import ties_of
 from ..scores import Peers
+from ..solvers import minimise
 from ..stability import new_rows, reach
 from .exact import make_sets
 from .score import Score
@@ -15,6 +20,7 @@ from .score import Score
 __all__ = ["conformity", "exact_p", "known_or_refitted", "refitted"]
 
 _ENTRIES = 2_000_000
+_FAR = 100.0
 
 
 def conformity(fits, row, z, side, bound, peers=None):
@@ -82,11 +88,42 @@ def refitted(fits, row, w):
     of the fit; and differences of scores that are ties (g,)."""
     r, e, theta = np.empty((len(w), fits.n)), np.empty(len(w)), np.empty((len(w), len(row)))
     start = fits.base.solution.x
+    far = fits.loss.softness is None and _lever(fits.base, row) > _FAR
     for i in np.argsort(w):
-        solution = fits.augmented(row, w[i], start)
-        r[i], e[i], start = solution.r[:-1], solution.r[-1], solution.x
+        if far:
+            r[i], e[i], start = _tilted_to(fits, row, w[i], start)
+        else:
+            solution = fits.augmented(row, w[i], start)
+            r[i], e[i], start = solution.r[:-1], solution.r[-1], solution.x
         theta[i] = start
     return r, e, ties_of(fits.problem.X, theta)
+
+
+def _lever(base, row):
+    """How far the prediction of a new row follows its response, relative to its residual."""
+    return float(base.base_root.norms(row[None])[0]) ** 2
+
+
+def _tilted_to(fits, row, w, start):
+    """Residuals of the training rows, of the new one, and coefficients at a response, for a row that the fit
+    follows closely: its residual would be a small difference of large numbers, and is found as the one whose
+    tilted fit has this response."""
+    away = w - float(row @ fits.base.solution.x)
+    found = {}
+
+    def beyond(size):
+        """How far the response with a residual of this size lies beyond ``w``."""
+        e = math.copysign(size, away)
+        tilt = -float(fits.loss.derivative(e)) * row
+        found[size] = minimise(replace(fits.problem, tilt=tilt), start).x
+        return math.copysign(1.0, away) * (float(row @ found[size]) + e - w)
+
+    low, high = 0.0, min(1.0, abs(away))
+    while high < abs(away) and not beyond(high) >= 0:
+        low, high = high, min(4.0 * high, abs(away))
+    size = optimize.toms748(beyond, low, high, rtol=1e-12) if beyond(low) < 0 <= beyond(high) else low
+    theta = found[size] if size in found else found[min(found, key=lambda each: abs(each - size))]
+    return fits.problem.v - fits.problem.X @ theta, math.copysign(size, away), theta
 
 
 def _bounds(base, row, w, score, bound, peers):
