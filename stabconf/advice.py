@@ -141,8 +141,8 @@ def warn_about(made, loss, penalty, ranking=None):
         loosest = max(made, key=lambda each: np.count_nonzero(each.loose))
         warn_user(
             f"{np.count_nonzero(loosest.loose)} intervals may be wider than the exact ones by up to "
-            f"{float(np.max(loosest.tol[loosest.loose])):.3g} (attrs['loose'] has them), for their search used up "
-            "its budget of fits: raise budget= (50 by default) or penalty, or use method='stable'",
+            f"{float(np.max(loosest.tol[loosest.loose])):.3g} (attrs['loose'] has them), for their search "
+            "used up its budget of fits: raise budget= (50 by default) or penalty, or use method='stable'",
             StabilityWarning,
         )
     elif share > 0.5:

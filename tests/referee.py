@@ -97,9 +97,11 @@ def _polished(X, v, curve, ridge, tilt, theta):
 
 # Slope and curvature of losses, written out again.
 _CURVES = {
-    "logcosh": lambda loss: lambda r: (
-        np.tanh(r / loss.g),
-        (1.0 - np.tanh(r / loss.g) ** 2) / loss.g,
+    "logcosh": lambda loss: (
+        lambda r: (
+            np.tanh(r / loss.g),
+            (1.0 - np.tanh(r / loss.g) ** 2) / loss.g,
+        )
     ),
     "pseudo_huber": lambda loss: (
         lambda r: (

@@ -26,7 +26,8 @@ def band_fits(drawn, pair):
 
 
 def scores(drawn, z, pair, side):
-    """Scores of all N rows in scales, both quantiles refitted by clarabel, each centred at its own level."""
+    """Scores of all N rows in scales, both quantiles refitted by clarabel, each centred at its own
+    level."""
     rows, responses = np.vstack([drawn.X, drawn.new]), np.append(drawn.y, z)
     terms = []
     for q, sign in zip(pair, (-1, 1), strict=True):

@@ -90,7 +90,8 @@ def test_squared_loss_at_extreme_leverage_is_the_dual_form_in_long_double():
 
 def test_bounds_on_p_values_hold_where_no_stability_bound_is_finite():
     rng = np.random.default_rng(4)
-    data = pd.DataFrame({"a": rng.standard_normal(8)}).assign(b=lambda d: 2.0 * d["a"], y=rng.standard_normal(8))
+    a = rng.standard_normal(8)
+    data = pd.DataFrame({"a": a, "b": 2.0 * a, "y": rng.standard_normal(8)})
     res = stabconf.fit("y ~ a + b", data, loss="huber", penalty=10.0, l1_ratio=1.0)
     made = res.conformity(data.iloc[:3], [-3.0, 0.0, 0.5, 40.0])
     assert not made.isna().any(axis=None)

@@ -1,6 +1,7 @@
 """Paths of clipped fits against refits, and sets along them against grids."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -85,10 +86,14 @@ def test_a_row_that_nothing_holds_is_followed_without_end():
     drawn = replace(draw("plain", 0), X=X, y=y, new=np.array([[1.0, 1e3]]), penalty=0.0, l1_ratio=0.0)
     fits = fits_of(drawn, LAD(), standardize=False)
     (path,) = polylines(fits.clipped, drawn.new, (1.0, 1.0), fits.refit)
-    (move, change), speed = path.rays[1], path.speeds[1]
+    (_, change), speed = path.rays[1], path.speeds[1]
     assert change == 0.0 and speed == pytest.approx(1.0)
     theta, e = path.at(np.array([1e9]))
     assert e[0] == 0.0 and theta[0] @ drawn.new[0] == pytest.approx(1e9)
+
+
+def _below(least, X, v, theta):
+    return least - np.sum(np.abs(v - X @ theta))
 
 
 def test_crossover_ends_at_the_minimiser_of_smallest_norm():
@@ -107,7 +112,7 @@ def test_crossover_ends_at_the_minimiser_of_smallest_norm():
         nearest = optimize.minimize(
             lambda t: t @ t,
             theta,
-            constraints={"type": "ineq", "fun": lambda t: least + 1e-9 - np.sum(np.abs(v - X @ t))},
+            constraints={"type": "ineq", "fun": partial(_below, least + 1e-9, X, v)},
         )
         assert np.linalg.norm(theta) <= np.sqrt(nearest.fun) + 1e-4
 

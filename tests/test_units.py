@@ -1,4 +1,5 @@
-"""Units that the fit is made in: learned from the training rows, held fixed, the same for rare and common rows."""
+"""Units that the fit is made in: learned from the training rows, held fixed, the same for rare and common
+rows."""
 
 import numpy as np
 import pandas as pd

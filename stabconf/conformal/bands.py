@@ -102,7 +102,8 @@ def exact_band(fits, rows, alphas, *, side="two-sided", peers=None, n_jobs=1, pr
 
 
 def _chunk(fits, side, work):
-    """Sets of some of the rows for each rank, in units of the upper fit, and how far they may be too wide."""
+    """Sets of some of the rows for each rank, in units of the upper fit, and how far they may be too
+    wide."""
     paths = fits.paths(work.rows)
     loose = np.array([path.extent for path in paths])
     fit, base = fits.clipped[1], fits.clipped
@@ -144,8 +145,8 @@ def band_conformity(fits, row, z, side, peers):
 
 
 def _residuals(fits, row, z):
-    """Residuals of a fit at candidates, of the training rows (g, n) and of the new one (g,), in its units, and
-    differences of scores that are ties (g,)."""
+    """Residuals of a fit at candidates, of the training rows (g, n) and of the new one (g,), in its units,
+    and differences of scores that are ties (g,)."""
     w = fits.responses(z)
     return known_or_refitted(fits, ClippedSets(fits, Score()).residuals(row, w), row, w)
 

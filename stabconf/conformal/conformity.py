@@ -73,8 +73,8 @@ def exact_p(fits, row, z, score, peers, own=1.0):
 
 
 def known_or_refitted(fits, found, row, w):
-    """Residuals and ties at responses from what a path knows, ``(r, e, tie, known)`` or None, and from refits
-    where it does not."""
+    """Residuals and ties at responses from what a path knows, ``(r, e, tie, known)`` or None, and from
+    refits where it does not."""
     if found is None:
         return refitted(fits, row, w)
     r, e, tie, known = found
@@ -84,8 +84,8 @@ def known_or_refitted(fits, found, row, w):
 
 
 def refitted(fits, row, w):
-    """Residuals of augmented fits at responses, of the training rows (g, n) and of the new one (g,), in units
-    of the fit; and differences of scores that are ties (g,)."""
+    """Residuals of augmented fits at responses, of the training rows (g, n) and of the new one (g,), in
+    units of the fit; and differences of scores that are ties (g,)."""
     r, e, theta = np.empty((len(w), fits.n)), np.empty(len(w)), np.empty((len(w), len(row)))
     start = fits.base.solution.x
     far = fits.loss.softness is None and _lever(fits.base, row) > _FAR
@@ -105,9 +105,9 @@ def _lever(base, row):
 
 
 def _tilted_to(fits, row, w, start):
-    """Residuals of the training rows, of the new one, and coefficients at a response, for a row that the fit
-    follows closely: its residual would be a small difference of large numbers, and is found as the one whose
-    tilted fit has this response."""
+    """Residuals of the training rows, of the new one, and coefficients at a response, for a row that the
+    fit follows closely: its residual would be a small difference of large numbers, and is found as the one
+    whose tilted fit has this response."""
     away = w - float(row @ fits.base.solution.x)
     found = {}
 

@@ -1,7 +1,8 @@
 """The fit that every full-data method starts from, made once and kept.
 
-A method sees plain arrays: the training rows in the units of the fit, which are the same for every candidate
-response (theory, section 2). `Fits` holds them with the base fit, and the clipped fit that paths start from.
+A method sees plain arrays: the training rows in the units of the fit, which are the same for every
+candidate response (theory, section 2). `Fits` holds them with the base fit, and the clipped fit that paths
+start from.
 """
 
 from dataclasses import dataclass, replace
@@ -96,8 +97,8 @@ class Fits:
         return self.ties.apply(self.whole)
 
     def coordinates(self, rows):
-        """New rows (m, p) as the fits see them, and which of them have a part that no training row has: such a
-        row is fitted exactly whatever its response (bools)."""
+        """New rows (m, p) as the fits see them, and which of them have a part that no training row has:
+        such a row is fitted exactly whatever its response (bools)."""
         return self.ties.coordinates(rows), self.ties.outside(rows)
 
     @cached_property
@@ -117,8 +118,8 @@ class Fits:
 
     @cached_property
     def held(self):
-        """The `ClippedFit` with vanishing ridge weights, where paths from `clipped` meet a Hessian that has no
-        inverse; None where there is no such thing."""
+        """The `ClippedFit` with vanishing ridge weights, where paths from `clipped` meet a Hessian that has
+        no inverse; None where there is no such thing."""
         if np.all(self.problem.ridge > 0):
             return None
         ties = vanishing_ridge(self.problem)
@@ -147,8 +148,8 @@ class Fits:
         return (z - self.centre) / self.scale
 
     def predictor(self, which):
-        """A fit to some of the training rows alone, as a function from design rows to predictions; its penalty
-        is per row of them."""
+        """A fit to some of the training rows alone, as a function from design rows to predictions; its
+        penalty is per row of them."""
         if self.parts is not None:
             return self.parts.predictor(which)
         share, whole = len(which) / self.n, self.whole

@@ -1,9 +1,9 @@
 """The leave-one-out stable method (theory, section 4): one fit serves every new row.
 
 On one side of the fit the new residual r fixes the tilt, \\|t\\| = \\|l'(r)\\|, and with it how far every
-training score and the new prediction can move. So r can be in the set only if r <= G(r), the k-th
-smallest upper bound at that tilt; G never decreases, and iterating it from above ends at (and never
-passes) the largest such r. The inner set swaps the bounds. With a scale, G counts in units of the new row's.
+training score and the new prediction can move. So r can be in the set only if r <= G(r), the k-th smallest
+upper bound at that tilt; G never decreases, and iterating it from above ends at (and never passes) the
+largest such r. The inner set swaps the bounds. With a scale, G counts in units of the new row's.
 """
 
 from dataclasses import dataclass
@@ -123,7 +123,8 @@ class _Ask:
         return cls(base, new, reach(base, new, bound), base.predict(rows), rank, score, own)
 
     def quantile(self, t, direction, inner=False):
-        """The order statistic of upper (``inner``: lower) bounds on the scores, in units of new rows (g,)."""
+        """The order statistic of upper (``inner``: lower) bounds on the scores, in units of new rows
+        (g,)."""
         return self.own * self.moves.quantile(self.score, self.rank, t, direction, inner)
 
     @property
@@ -220,8 +221,8 @@ def _inner_distance(ask, direction):
     """Largest certified distance from the prediction (g,); NaN where even 0 is not certified.
 
     At distance u the new score is at most u (the fit only moves towards the response), and the test at u
-    holds for every smaller distance too, whose tilt is smaller. A fit that is pinned to another response may
-    move away, so its own move counts too.
+    holds for every smaller distance too, whose tilt is smaller. A fit that is pinned to another response
+    may move away, so its own move counts too.
     """
     base, moves = ask.base, ask.moves
     if base.pinned:

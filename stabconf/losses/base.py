@@ -22,8 +22,8 @@ class Loss:
     Attributes
     ----------
     slopes : tuple of float
-        ``(down, up)``: the derivative ranges over ``[-down, up]``; ``inf`` where it is unbounded. The larger
-        of them is rho.
+        ``(down, up)``: the derivative ranges over ``[-down, up]``; ``inf`` where it is unbounded. The
+        larger of them is rho.
     smoothness : float
         Lipschitz constant nu of the derivative; ``inf`` where there is none.
     bends_once : bool

@@ -1,8 +1,8 @@
 """From a solution that is near to the minimiser itself, where slopes are clipped lines.
 
-A solver's point minimises the objective plus a small linear term, its own stationarity residual. Following the
-minimiser while that term goes to 0 ends at the minimiser: exact but for rounding errors, and of smallest
-norm where vanishing ridge weights break ties, which are below any solver's tolerance.
+A solver's point minimises the objective plus a small linear term, its own stationarity residual. Following
+the minimiser while that term goes to 0 ends at the minimiser: exact but for rounding errors, and of
+smallest norm where vanishing ridge weights break ties, which are below any solver's tolerance.
 """
 
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """Following the minimiser of a clipped objective as its linear term grows: the tilted fits T(t).
 
-Between two events the minimiser moves on a line: with H = P plus the inner soft rows and Z the inner
-step rows, ``H d = X_Z' dm + force`` and ``X_Z d = 0``. An event is a row that reaches a bound of its slope (it
+Between two events the minimiser moves on a line: with H = P plus the inner soft rows and Z the inner step
+rows, ``H d = X_Z' dm + force`` and ``X_Z d = 0``. An event is a row that reaches a bound of its slope (it
 becomes an outer row) or a threshold of its residual (an inner one). A batch of paths from one start is
 followed at once, each with its own sets of rows, looking only at the rows that may change sides; who calls
 checks afterwards that no other row did (theory, section 5).
@@ -39,8 +39,8 @@ class Followed:
     direction : (B, p) array
         Movement of theta per unit of position on the last stretch.
     endless : (B,) array of bool
-        True where nothing but vanishing weights resists the force on the last stretch, at whose first point the
-        path then ends: in the limit the fit goes on without end and the force grows no further.
+        True where nothing but vanishing weights resists the force on the last stretch, at whose first point
+        the path then ends: in the limit the fit goes on without end and the force grows no further.
     """
 
     theta: np.ndarray
@@ -69,8 +69,8 @@ def follow(fit, watched, force, *, length=1.0, corners=False, limit=True):
     corners : bool
         Record the corners of the paths.
     limit : bool
-        Take vanishing weights as tending to 0, so that a path which they alone hold is endless; False follows
-        it with the weights as they are.
+        Take vanishing weights as tending to 0, so that a path which they alone hold is endless; False
+        follows it with the weights as they are.
 
     Returns
     -------

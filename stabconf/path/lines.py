@@ -1,7 +1,8 @@
 """Conformal sets where every score is the largest of a few lines.
 
 A candidate is in the set if the training rows below it are fewer, or weigh less, than its rank. A row is
-below it on open intervals whose ends are roots of lines: sorting the roots gives the set, whatever its shape.
+below it on open intervals whose ends are roots of lines: sorting the roots gives the set, whatever its
+shape.
 """
 
 from itertools import combinations, pairwise

@@ -1,7 +1,7 @@
 """The fit of the augmented sample along one new row's path, and the conformal set on it (theory 5).
 
-The path is a polyline: at each corner stand the coefficients and the new row's own residual; between
-two corners, and on the two rays beyond, both are linear. The tilt is what the path is followed by, so a row of
+The path is a polyline: at each corner stand the coefficients and the new row's own residual; between two
+corners, and on the two rays beyond, both are linear. The tilt is what the path is followed by, so a row of
 extreme leverage loses no digits: its residual is the tilt itself, not a small difference of large numbers.
 A training row is below the candidate on at most two open intervals of a stretch, whose ends are roots of
 lines: sorting the roots gives the set, whatever its shape.
@@ -98,8 +98,8 @@ class Polyline:
     def stretches(self):
         """``(unknown, first, last, theta, e, move, change)`` of every stretch and ray that leads anywhere.
 
-        From the response ``first`` on, where coefficients and new residual are ``theta`` and ``e``, they change by
-        ``move`` and ``change`` up to ``last``; where that is infinite, per unit of a ray.
+        From the response ``first`` on, where coefficients and new residual are ``theta`` and ``e``, they
+        change by ``move`` and ``change`` up to ``last``; where that is infinite, per unit of a ray.
         """
         for j in np.flatnonzero(np.diff(self.w) > 0):
             move, change = self.theta[j + 1] - self.theta[j], self.e[j + 1] - self.e[j]

@@ -28,8 +28,8 @@ class Tilted:
     move : (m, p) array
         T(t) - T(0).
     radius : (m,) array
-        Certified distance to the minimiser in the norm of P, of fresh fits; 0 for paths, which end there but
-        for rounding errors.
+        Certified distance to the minimiser in the norm of P, of fresh fits; 0 for paths, which end there
+        but for rounding errors.
     followed : (m,) array of bool
         False where a path was given up for a fresh fit.
     direction : (m, p) array

@@ -2,9 +2,9 @@
 
 Everything is one lemma. If the objective is strongly convex with a matrix H, a linear term e moves its
 minimiser by at most \\|e\\| in the inverse H norm, and into the ball that has the move as a diameter. A new
-row adds the tilt ``t x_N`` with \\|t\\| at most the slope of the loss at its residual; the solver's stationarity
-residual is added to e. The bounds differ only in H (the penalty alone, or with the curvature of the loss on a
-region that the fit provably does not leave) and in using the norm or the ball.
+row adds the tilt ``t x_N`` with \\|t\\| at most the slope of the loss at its residual; the solver's
+stationarity residual is added to e. The bounds differ only in H (the penalty alone, or with the curvature
+of the loss on a region that the fit provably does not leave) and in using the norm or the ball.
 """
 
 import numpy as np

@@ -10,7 +10,7 @@ from statsmodels.regression.linear_model import RegressionResults
 from statsmodels.robust.robust_linear_model import RLMResults
 
 from ..advice import DEFAULT_ALPHA, check_alpha, warn_user
-from ..errors import AssumptionError, InputError, MismatchWarning
+from ..errors import InputError, MismatchWarning
 from ..results import ModelSpec
 from .adapters import recipe_maker, unwrapped
 from .design import design_of

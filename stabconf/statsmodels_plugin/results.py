@@ -52,8 +52,8 @@ class StatsmodelsResults(Results):
     recipe : Recipe
         Loss, penalty, weights and what is held fixed.
     mismatch : float
-        Largest difference at a training row between the predictions of statsmodels' coefficients and those of
-        the minimiser, in units of the response's scale.
+        Largest difference at a training row between the predictions of statsmodels' coefficients and those
+        of the minimiser, in units of the response's scale.
     """
 
     def __init__(self, model, design, columns, recipe, solution, params, alpha, method):
@@ -103,9 +103,9 @@ class StatsmodelsResults(Results):
         method : str, optional
         side : {"two-sided", "upper", "lower"}
         wls_weights : float, array or str, optional
-            Weights of the new rows, for WLS: numbers (a Series is matched by label) or a column of ``exog``.
-            By default 1, with a `DataWarning` unless all training rows have weight 1: intervals of rows with
-            another weight than the one they are given may be far too narrow.
+            Weights of the new rows, for WLS: numbers (a Series is matched by label) or a column of
+            ``exog``. By default 1, with a `DataWarning` unless all training rows have weight 1: intervals
+            of rows with another weight than the one they are given may be far too narrow.
         **options
             As in `Results.conf_int_conformal`.
 

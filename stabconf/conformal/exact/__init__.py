@@ -1,7 +1,7 @@
 """Exact full conformal sets (theory, section 5).
 
-On each side one end is looked for, for many rows at once. Rows whose set may have holes, or whose end that does
-not settle, are gone through piece by piece.
+On each side one end is looked for, for many rows at once. Rows whose set may have holes, or whose end that
+does not settle, are gone through piece by piece.
 """
 
 from functools import partial
@@ -98,8 +98,8 @@ def require_exact(loss):
 
 
 def _chunk(fits, score, directions, tol, budget, work):
-    """Sets of some rows, ``(lower, upper, tol, pieces)`` a rank in units of the fit, and the number of tilted
-    fits."""
+    """Sets of some rows, ``(lower, upper, tol, pieces)`` a rank in units of the fit, and the number of
+    tilted fits."""
     rows = work.rows
     own = np.ones(len(rows)) if work.beside is None else work.beside
     solver = make_sets(fits, score, tol, budget)

@@ -1,9 +1,9 @@
 """Exact sets for losses with clipped slopes: LAD, quantile, Huber, squared; ridge or elastic net.
 
 The fit no longer depends on the new response once its slope is at a bound, so one tilted fit a side gives
-the end (theory, section 5); squared loss without an L1 part has a closed form. Where these do not decide (an
-order statistic inside the bounds of the slope, a set that may have holes) the whole path of the new row is
-swept.
+the end (theory, section 5); squared loss without an L1 part has a closed form. Where these do not decide
+(an order statistic inside the bounds of the slope, a set that may have holes) the whole path of the new row
+is swept.
 """
 
 from dataclasses import replace
@@ -123,8 +123,8 @@ class ClippedSets:
         return Ends(ends, np.broadcast_to(rate < 1.0, r.shape).copy(), np.zeros(r.shape))
 
     def paths(self, rows):
-        """The `Polyline`s of new rows, None where there is no knowing; those that meet a Hessian without an inverse are followed again with
-        vanishing ridge weights."""
+        """The `Polyline`s of new rows, None where there is no knowing; those that meet a Hessian without an
+        inverse are followed again with vanishing ridge weights."""
         self.tilted += 2 * len(rows)
         out, left = [None] * len(rows), np.arange(len(rows))
         for name, blur in (("clipped", 0.0), ("held", _BLUR)):
@@ -146,8 +146,8 @@ class ClippedSets:
         return found, max(path.extent, 2.0 * path.blur)
 
     def residuals(self, row, w):
-        """Training residuals (g, n) and new ones (g,) of the augmented fits at responses, differences of scores
-        that are ties (g,), and where all of them are known (bools); None where nothing is."""
+        """Training residuals (g, n) and new ones (g,) of the augmented fits at responses, differences of
+        scores that are ties (g,), and where all of them are known (bools); None where nothing is."""
         (path,) = self.paths(row[None])
         if path is None:
             return None

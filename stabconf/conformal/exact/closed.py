@@ -36,7 +36,8 @@ def closed_residuals(fit, rows, ranks, sign, direction):
     own : (m,) array
         Leverages of the new rows: the prediction moves by ``own`` times the new residual.
     rate : (m,) array
-        Bounds on ``|b_i|`` over the training rows, sharp (but for rounding errors) where they are not below 1.
+        Bounds on ``|b_i|`` over the training rows, sharp (but for rounding errors) where they are not below
+        1.
     """
     lever = fit.leverages
     towards = rows @ fit.hessian_inverse

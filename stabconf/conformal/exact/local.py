@@ -105,10 +105,11 @@ class TiltedPoint:
         return best, inside, tried
 
     def _far_off(self, length, rank, score, own):
-        """How far towards 0 all is out of the set by the penalty alone, which holds the fit whatever it does.
+        """How far towards 0 all is out of the set by the penalty alone, which holds the fit whatever it
+        does.
 
-        A tilt that changes by t moves row i by at most ``t a_i a_N``: far from the fit, where slopes are nearly
-        constant, that reaches farther than the curvature here.
+        A tilt that changes by t moves row i by at most ``t a_i a_N``: far from the fit, where slopes are
+        nearly constant, that reaches farther than the curvature here.
         """
         metric = self.base.metric(None)
         lever = float(metric.root.norms(self.row[None])[0])
@@ -147,8 +148,8 @@ class TiltedPoint:
         return reached * length, inside
 
     def lines(self, length):
-        """Segments of a length towards 0; for each the training residuals and their changes, the new row's, and
-        bounds on errors."""
+        """Segments of a length towards 0; for each the training residuals and their changes, the new row's,
+        and bounds on errors."""
         r = self.solution.r
         towards = -math.copysign(length, self.at)
         pull, bend = _slope_change(self.loss, self.at, self.at + towards)

@@ -1,10 +1,10 @@
 """A certified scan of a new row's set, where nothing better applies (theory, section 5).
 
 Tilted fits are made from the outermost new residual inward, first on one side and then on the other; each
-certifies a stretch to be in the set or out of it, up to a point near the next end. The scan goes along the new
-residual, of which the response is an increasing function: a row that the fit follows closely has a long range
-of responses but a short one of residuals. What is undecided at the tolerance, or when the budget of fits is used
-up, is kept.
+certifies a stretch to be in the set or out of it, up to a point near the next end. The scan goes along the
+new residual, of which the response is an increasing function: a row that the fit follows closely has a long
+range of responses but a short one of residuals. What is undecided at the tolerance, or when the budget of
+fits is used up, is kept.
 """
 
 import math
@@ -107,8 +107,8 @@ class _Walk:
     def _behind(self, direction):
         """The same behind a one-sided set, where far responses are in it.
 
-        Slopes that grow no faster than the residual move a training row by a share of it, so that what holds
-        at one size holds at all larger ones.
+        Slopes that grow no faster than the residual move a training row by a share of it, so that what
+        holds at one size holds at all larger ones.
         """
         base, far = self.fits.base, 1.0
         metric, loss = base.metric(None), self.fits.loss

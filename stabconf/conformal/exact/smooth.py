@@ -84,8 +84,8 @@ class SmoothSets:
             out.tol[a, at] = self.tol
 
     def _walk(self, base, metric, rows, outer, least, norms, rank, direction, own):
-        """Distances of the ends from the base prediction, certified from outside, and whether they are within
-        the tolerance."""
+        """Distances of the ends from the base prediction, certified from outside, and whether they are
+        within the tolerance."""
         loss, inverse = base.problem.loss, base.base_root.W.T @ base.base_root.W
         theta = np.repeat(base.solution.x[None], len(rows), axis=0)
         plain = own * rank.kth(self.score.values(base.solution.r))
