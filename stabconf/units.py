@@ -1,8 +1,8 @@
 """Units of the fit: centre and scale of the response and of the columns (theory, section 2).
 
 Whatever is learned before the regression is learned from the training rows and held fixed for every
-candidate response. The response is centred by an order statistic and divided by its quartile distance. Columns are
-divided so that a unit change means the same whatever they are made of: a numeric column by its standard
+candidate response. The response is centred by an order statistic and divided by its quartile distance.
+Columns are divided so that a unit change means the same whatever they are made of: a numeric column by its standard
 deviation, an indicator by 1/2, however rare it is. An indicator divided by its own standard deviation would
 let a training row that owns it fit itself where a new row cannot, and intervals would cover too little.
 """
