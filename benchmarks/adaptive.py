@@ -1,8 +1,10 @@
 """Widths that follow the data: exact conformalised quantile regression beside split and constant widths.
 
 Width: exact sets of quantile bands fitted to all training rows, beside MAPIE's split intervals of the same
-quantile model and penalty, which fit to half of them and calibrate on the other half. Coverage: by thirds
-of the width of the fitted band, where constant widths are too wide at one end and too narrow at the other.
+quantile model and penalty, which fit to half of them and calibrate on the other half; and LAD intervals of
+constant width, in proportion to a column (exact), and in proportion to a learned scale (split). Coverage:
+by thirds of the width of the fitted band, where constant widths are too wide at one end and too narrow at
+the other.
 Cost: the time of a new row's set relative to the fits.
 """
 
@@ -25,8 +27,9 @@ except ImportError:
 ALPHA = 0.1
 LEVELS = (ALPHA / 2, 1 - ALPHA / 2)
 EXACT, SEPARATE, COMMON = "exact CQR", "split CQR, two corrections", "split CQR, one correction"
-CONSTANT, SCALED = "exact LAD, constant", "exact LAD, scaled"
-METHODS = (EXACT, *((SEPARATE, COMMON) if ConformalizedQuantileRegressor else ()), CONSTANT, SCALED)
+CONSTANT, FIXED, LEARNED = "exact LAD, constant", "exact LAD, fixed scale", "split LAD, learned scale"
+PEERS = (SEPARATE, COMMON) if ConformalizedQuantileRegressor else ()
+METHODS = (EXACT, *PEERS, CONSTANT, FIXED, LEARNED)
 THIRDS = ("narrow", "middle", "wide")
 
 
@@ -39,14 +42,14 @@ class Study:
     label, formula : str
     table : DataFrame
     penalties : tuple of float
+    column : str
+        The fixed scale.
     scale : str or True
-        Of the scaled intervals.
+        What the learned scale depends on.
     test, training : int
         Rows that widths are averaged over, drawn once, and rows to fit, drawn anew for each split.
     fresh : bool
         Whether coverage is over all rows that are not fitted, not over the test rows.
-    few : tuple of int
-        Rows of the scaled intervals, which are slow: test rows for their width, others for their coverage.
     splits : int
     """
 
@@ -54,11 +57,11 @@ class Study:
     formula: str
     table: pd.DataFrame
     penalties: tuple
+    column: str
     scale: object
     test: int
     training: int
     fresh: bool
-    few: tuple
     splits: int
 
     @property
@@ -114,18 +117,18 @@ def compare(study, penalty, seed):
         new = table.iloc[places]
         band = stabconf.fit_quantiles(study.formula, training, quantiles=LEVELS, penalty=penalty)
         lad = stabconf.fit(study.formula, training, loss="lad", penalty=penalty)
-        few = np.append(test[: study.few[0]], random.permutation(places[study.few[0] :])[: study.few[1]])
         ends = {EXACT: band.conf_int_conformal(new, **options)}
         if SEPARATE in METHODS:
             ends |= split_bands(study, training, new, penalty, random)
         ends[CONSTANT] = lad.conf_int_conformal(new, **options)
-        ends[SCALED] = lad.conf_int_conformal(table.iloc[few], scale=study.scale, **options)
+        ends[FIXED] = lad.conf_int_conformal(new, scale=study.column, **options)
+        split = {"method": "split", "scale": study.scale, "random_state": s}
+        ends[LEARNED] = lad.conf_int_conformal(new, alpha=ALPHA, **split)
         for method, made in ends.items():
             y = table.loc[made.index, study.response]
             width = (made["upper"] - made["lower"]).clip(lower=0.0).fillna(0.0)  # of an empty set: 0
             widths[method][s, made.index] = width
             hits[method][s, made.index] = (made["lower"] <= y) & (y <= made["upper"])
-        hits[SCALED][s, test[: study.few[0]]] = np.nan  # the same rows in every split
         fitted = band.predict(new)
         rank = (fitted[LEVELS[1]] - fitted[LEVELS[0]]).rank(method="first").to_numpy() - 1
         thirds[s, places] = (3 * rank // len(new)).astype(int)
@@ -136,14 +139,11 @@ def width_lines(study, penalty, widths, hits):
     """Lines of the table of widths."""
     lines = []
     for method in METHODS:
-        rows = np.isfinite(widths[method][0])
-        if method == SCALED:  # other rows have a width where they are fresh, but not in every split
-            rows = np.arange(len(rows)) < study.few[0]
-        own, exact = (widths[name][:, rows].mean(axis=1) for name in (method, EXACT))
+        own, exact = (widths[name].mean(axis=1) for name in (method, EXACT))
         spread = [made.std(ddof=1) for made in (own, exact)]
         ratio = exact.mean() / own.mean()
         error = (exact - ratio * own).std(ddof=1) / own.mean() / len(own) ** 0.5
-        cells = [method, str(rows.sum()), f"{own.mean():.4g}", f"{spread[0]:.2g}"]
+        cells = [method, f"{own.mean():.4g}", f"{spread[0]:.2g}"]
         cells += [f"{ratio:.3f} ± {error:.3f}", f"{spread[1] / spread[0]:.2f}"]
         lines.append([study.label, f"{penalty:g}", *cells, f"{np.nanmean(hits[method]):.3f}"])
     return lines
@@ -177,11 +177,12 @@ def comparison_tables(report, studies, seed):
         f"{splits}. Mean width over test rows, drawn once, in units of the response; standard deviation of "
         "this mean over training rows, drawn anew from the other rows of the table, so that training sets "
         "overlap; exact CQR's mean width (± standard error over splits) and standard deviation relative to "
-        "the line's, on its rows. Where fitted quantiles cross a set may be empty: its width is 0. "
+        "the line's. Where fitted quantiles cross a set may be empty: its width is 0. "
         "Split: MAPIE's ConformalizedQuantileRegressor on the same quantile model and penalty, fitted to "
         "half of the training rows, with its default of a correction for each end and with one for both. "
-        "Scaled: fewer rows. Coverage over all splits and new rows.",
-        ["data", "penalty", "method", "rows", "width", "sd", "CQR/width", "CQR/sd", "coverage"],
+        "The fixed scale is income (Engel) or MedInc (California); the learned one depends on income, or on "
+        "all columns. Coverage over all splits and new rows.",
+        ["data", "penalty", "method", "width", "sd", "CQR/width", "CQR/sd", "coverage"],
         by_width,
     )
     report.table(
@@ -194,20 +195,20 @@ def comparison_tables(report, studies, seed):
     )
 
 
-def cost_table(report, data_dir, counts, repeats, seed):
+def cost_table(report, data_dir, count, repeats, seed):
     """Cost of a new row relative to the fits that it rests on."""
     table, formula, label = housing(data_dir)
     lines = []
-    for penalty in (0.1, 0.01):
+    for penalty in (0.01, 0.001):
         fits = {
             EXACT: lambda p=penalty: stabconf.fit_quantiles(formula, table, quantiles=LEVELS, penalty=p),
-            SCALED: lambda p=penalty: stabconf.fit(formula, table, loss="lad", penalty=p),
+            FIXED: lambda p=penalty: stabconf.fit(formula, table, loss="lad", penalty=p),
         }
-        for (method, fit), count in zip(fits.items(), counts, strict=True):
+        for method, fit in fits.items():
             whole, results = best_time(fit, repeats)
             parts = list(results._levels.values()) if method == EXACT else [results]
             alone = sum(solver_time(part, repeats) for part in parts)
-            options = {"alpha": ALPHA, "progress": False} | ({"scale": True} if method == SCALED else {})
+            options = {"alpha": ALPHA, "progress": False} | ({"scale": "MedInc"} if method == FIXED else {})
             new = table.sample(count, random_state=seed).drop(columns=TARGET)
             results.conf_int_conformal(new.head(1), **options)  # what is made once
             seconds, _ = best_time(lambda: results.conf_int_conformal(new, **options), repeats)  # noqa: B023
@@ -227,10 +228,11 @@ def studies(data_dir, quick):
     """What is compared."""
     food = engel.load_pandas().data
     table, formula, label = housing(data_dir)
-    splits, few = ((4, 2), (2, 4)) if quick else ((60, 12), (4, 8))
+    splits, penalties = (4, 2) if quick else (60, 12), (0.01, 0.001)
+    few = 50 if quick else 500
     return [
-        Study("Engel", "foodexp ~ income", food, (0.05, 0.02), "~ income", 45, 120, True, few, splits[0]),
-        Study(label, formula, table, (0.1, 0.01), True, 50 if quick else 500, 5000, False, few, splits[1]),
+        Study("Engel", "foodexp ~ income", food, penalties, "income", "~ income", 45, 120, True, splits[0]),
+        Study(label, formula, table, penalties, "MedInc", True, few, 5000, False, splits[1]),
     ]
 
 
@@ -241,7 +243,7 @@ def main():
     report = Report("Widths that follow the data")
     if SEPARATE not in METHODS:
         report.text("MAPIE is not installed, so its split intervals are left out.")
-    cost_table(report, arguments.data_dir, (64, 2) if quick else (512, 16), 1 if quick else 3, seed)
+    cost_table(report, arguments.data_dir, 64 if quick else 512, 1 if quick else 3, seed)
     comparison_tables(report, studies(arguments.data_dir, quick), seed)
     report.write(arguments.output, quick)
 

@@ -166,8 +166,7 @@ def best_time(function, repeats):
 
 def solver_time(results, repeats):
     """Seconds of the solver alone on the training problem of a fit."""
-    zones = results._fits
-    problem = zones.problem(results._centre, results._scale)
+    problem = results._fits.problem
     return best_time(lambda: minimise(problem), repeats)[0]
 
 

@@ -55,7 +55,7 @@ def cost_rows(table, formula, label, counts, repeats, seed):
             count = counts[0] if loss in MANY else counts[1]
             rows = results._X[random.integers(len(table), size=count)]
             options = {"side": side, "progress": False}
-            exact(results._fits, rows[:2], [ALPHA], **options)  # the zones are fitted once
+            exact(results._fits, rows[:2], [ALPHA], **options)  # the base fit is made once
             seconds, _ = best_time(lambda: exact(results._fits, rows, [ALPHA], **options), repeats)  # noqa: B023
             each = seconds / count
             cells = [loss, f"{penalty:g}", str(count), f"{each / whole:.4f}", f"{each / alone:.3f}"]
@@ -98,7 +98,7 @@ def memory_table(report, data_dir, count, repeats, seed):
         lines.append(cells)
     report.table(
         f"LAD, {count:,} new rows at once, {label}, n = {len(table)}",
-        "Time in fits from a formula and in solves, zone fits included; peak memory as a share of an n "
+        "Time in fits from a formula and in solves, base fit included; peak memory as a share of an n "
         "times m matrix of numbers.",
         ["penalty", "fits", "solves", "memory"],
         lines,
@@ -117,14 +117,13 @@ def conic_residuals(problem, _):
 
 def bisected_end(results, refit, row, inside, outside):
     """An end of the set by bisection, with a refit of the augmented sample at each candidate."""
-    zones, start = results._fits, results._solution.x
-    X = np.vstack([zones.X, row])
+    fits = results._fits
+    X = np.vstack([fits.X, row])
     for _ in range(HALVINGS):
         middle = 0.5 * (inside + outside)
-        y = np.append(zones.y, middle)
-        centre, scale = location_scale(y, zones.loss.level)
-        problem = Problem(X, (y - centre) / scale, zones.loss, zones.ridge, zones.lasso)
-        scores = np.abs(refit(problem, start))
+        v = fits.responses(np.append(fits.y, middle))
+        problem = Problem(X, v, fits.loss, fits.ridge, fits.lasso)
+        scores = np.abs(refit(problem, fits.start))
         kept = p_values(scores[:-1], scores[-1]) > ALPHA
         inside, outside = (middle, outside) if kept else (inside, middle)
     return outside

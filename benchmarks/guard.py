@@ -47,7 +47,7 @@ def fitted(rows, **options):
 
 
 def asked(results, rows):
-    """Seconds of exact sets, once the zones are fitted."""
+    """Seconds of exact sets, once the base fit is made."""
     exact(results._fits, rows, [ALPHA], progress=False)
     return best_time(lambda: exact(results._fits, rows, [ALPHA], progress=False), REPEATS)[0]
 

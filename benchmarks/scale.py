@@ -49,7 +49,7 @@ def training_costs(rows, columns, loss, repeats, seed):
     fit_time, results = best_time(fit, repeats)
     X, y, fits = results._X, results._design.y, results._fits
     new = X[:EXACT_ROWS]
-    exact(fits, new, [ALPHA], progress=False)  # the zones are fitted once, on first use
+    exact(fits, new, [ALPHA], progress=False)  # the base fit is made once, on first use
     return {
         "fit": fit_time,
         "design": best_time(lambda: build_design(formula, frame, {}), repeats)[0],

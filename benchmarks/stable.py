@@ -34,7 +34,7 @@ def mean_widths(training, new, formula, loss, penalty):
     results = stabconf.fit(formula, training, loss=loss, penalty=penalty)
     stable = results.conf_int_conformal(new, alpha=ALPHA, bound="curvature")
     full = results.conf_int_conformal(new, alpha=ALPHA, method="root", tol=TOLERANCE, progress=False)
-    return [np.mean(ends["upper"] - ends["lower"]) / results._scale for ends in (stable, full)]
+    return [np.mean(ends["upper"] - ends["lower"]) / results._fits.scale for ends in (stable, full)]
 
 
 def width_table(report, held_out, seed):
@@ -108,7 +108,7 @@ def cost_table(report, data_dir, count, repeats, seed):
     report.table(
         f"Cost of {count:,} new rows, {label}, n = {len(table)}, alpha = {ALPHA:g}",
         "Time of the conformal part relative to building the design matrix of the new rows: at the "
-        "first call, which also fits the zones, and at later ones. Memory: peak of the first call "
+        "first call, which also makes the base fit, and at later ones. Memory: peak of the first call "
         "beyond what was held before, in units of the new design matrix.",
         ["loss", "bound", "penalty", "first call", "later calls", "memory"],
         rows,

@@ -52,10 +52,10 @@ def oracle(results, exog, y, alpha=None):
     >>> import stabconf
     >>> from statsmodels.datasets import engel
     >>> data = engel.load_pandas().data
-    >>> res = stabconf.fit("foodexp ~ income", data.iloc[1:], loss="lad", penalty=0.1)
+    >>> res = stabconf.fit("foodexp ~ income", data.iloc[1:])
     >>> oracle(res, data.iloc[:1], data["foodexp"].iloc[:1], alpha=0.1).round(0)
        lower  upper
-    0  188.0  502.0
+    0  169.0  475.0
     """
     if not isinstance(results, Results):
         raise InputTypeError(
@@ -158,6 +158,7 @@ def compare(
     methods : sequence of str
         Names of interval methods, and "oracle".
     penalty : float or sequence of float
+        One or several.
     alpha : float
     repeats : int
         Random splits. A split depends on ``random_state`` and its number alone.

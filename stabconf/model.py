@@ -39,6 +39,17 @@ def fit(
 ):
     """Fit a regularised robust regression whose results give conformal intervals.
 
+    The coefficients b minimise, over the n training rows,
+
+        sum_i loss(y_i - x_i'b) + n * penalty * [(1 - l1_ratio)/2 |b|^2 + l1_ratio |slopes|_1]
+
+    of the standardised response and columns, by default with LAD loss and a ridge penalty of 0.01. Where
+    several b do, the one of smallest norm is meant. Units are learned from the training rows and then held
+    fixed: the response is centred by its median (quantile loss: by that quantile) and divided by its
+    quartile distance / 1.349; numeric columns are centred and divided by their standard deviation;
+    categories and two-valued columns count as balanced indicators, however rare they are. The intercept is
+    shrunk too, towards the centre of the response.
+
     Parameters
     ----------
     formula : str
@@ -51,14 +62,15 @@ def fit(
         ``C(g)``.
     loss : str or Loss
         "squared", "lad", "quantile", "huber", "pseudo_huber", "logcosh", "linex", "power", or an object
-        such as ``stabconf.Huber(1.345)``, whose parameters are in units of the robust standard deviation
-        of the response.
+        such as ``stabconf.Huber(1.345)``, whose parameters are in units of the residual scale, as in
+        statsmodels' RLM: 1.4826 times the median absolute residual of a LAD fit (``res.scale``).
     penalty : float or Penalty
-        Strength per training row, unit-free; 0 for none.
+        Strength per training row, unit-free (default 0.01); 0 for none.
     l1_ratio : float
         0 is ridge, 1 is the lasso.
     standardize : bool
-        Centre and scale the columns and the response (recommended). False takes everything as it is.
+        Centre and scale the columns and the response (recommended). False takes everything as it is, the
+        parameters of the loss too.
     missing : {"drop", "raise"}
     solver : {"auto", "newton", "scipy"}
     tol : float
@@ -83,10 +95,10 @@ def fit(
     >>> import stabconf
     >>> from statsmodels.datasets import engel
     >>> data = engel.load_pandas().data
-    >>> res = stabconf.fit("foodexp ~ income", data, loss="lad", penalty=0.1)
+    >>> res = stabconf.fit("foodexp ~ income", data)
     >>> res.params.round(3)
-    Intercept    141.688
-    income         0.485
+    Intercept    92.136
+    income        0.548
     Name: params, dtype: float64
     """
     options = dict(locals())

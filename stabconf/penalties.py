@@ -59,7 +59,7 @@ class Penalty:
 
 @dataclass(frozen=True)
 class NoPenalty(Penalty):
-    """No penalty. Legal for fitting and wherever the minimiser is unique.
+    """No penalty: the minimiser of smallest norm where several tie.
 
     Examples
     --------

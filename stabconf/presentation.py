@@ -57,12 +57,12 @@ class Presentation:
         >>> import stabconf
         >>> from statsmodels.datasets import engel
         >>> data = engel.load_pandas().data
-        >>> res = stabconf.fit("foodexp ~ income", data.iloc[::2], loss="huber", penalty=0.01)
+        >>> res = stabconf.fit("foodexp ~ income", data.iloc[::2], loss="huber")
         >>> report = res.width_report(data.iloc[1::2], by={"income": [0, 800, 5000]}, alpha=0.1)
         >>> report[["count", "mean", "coverage"]].round(2).reset_index()
                 income  count    mean  coverage
-        0     (0, 800]     43  321.93      1.00
-        1  (800, 5000]     74  324.69      0.86
+        0     (0, 800]     43  338.65      1.00
+        1  (800, 5000]     74  338.92      0.88
         """
         bands = bands_of(self, new, alpha, response, options)
         return bands.report(self._groups(bands, by))
@@ -89,7 +89,7 @@ class Presentation:
         --------
         >>> import stabconf
         >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber", penalty=0.01)
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
         >>> ax = res.plot_intervals(x="income", alpha=0.1)
         >>> ax.get_xlabel(), ax.get_ylabel()
         ('income', 'foodexp')
@@ -119,7 +119,7 @@ class Presentation:
         --------
         >>> import stabconf
         >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad", penalty=0.1)
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad")
         >>> ax = res.plot_conformity({"income": [500.0]}, alpha=0.1)
         >>> ax.get_xlabel()
         'candidate for foodexp'
@@ -167,7 +167,7 @@ class Presentation:
         --------
         >>> import stabconf
         >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber", penalty=0.01)
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
         >>> [label.get_text() for label in res.plot_widths(by={"income": 2}).get_yticklabels()]
         ['[377.1, 884]\\n(n = 118)', '(884, 4958]\\n(n = 117)']
         """
@@ -201,10 +201,10 @@ class Presentation:
         --------
         >>> import stabconf
         >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad", penalty=0.1)
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad")
         >>> ax = res.plot_stability(penalties=[0.01, 0.1, 1.0], alpha=0.1)
         >>> [line.get_label() for line in ax.get_lines()]
-        ['exact', 'stable', 'ball', 'chosen: 0.1']
+        ['exact', 'stable', 'ball', 'chosen: 0.01']
         """
         if not hasattr(self, "_with_penalty"):
             raise AssumptionError(
@@ -245,7 +245,7 @@ class Presentation:
         >>> import stabconf
         >>> from statsmodels.datasets import engel
         >>> data = engel.load_pandas().data.sample(frac=1.0, random_state=0)
-        >>> res = stabconf.fit("foodexp ~ income", data.iloc[:150], loss="huber", penalty=0.01)
+        >>> res = stabconf.fit("foodexp ~ income", data.iloc[:150], loss="huber")
         >>> res.plot_coverage(data.iloc[150:]).get_xlabel()
         'coverage asked for, 1 - alpha'
         """
@@ -289,7 +289,7 @@ class Presentation:
         >>> import os, tempfile
         >>> import stabconf
         >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber", penalty=0.01)
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     res.report(os.path.join(folder, "Engel.html"), {"income": [500.0]}, alpha=0.1).name
         'Engel.html'

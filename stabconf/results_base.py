@@ -76,9 +76,9 @@ class BaseResults(Presentation):
         --------
         >>> import stabconf
         >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber", penalty=0.01)
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
         >>> res.predict({"income": [500.0, None]}).round(1)
-        0    377.8
+        0    372.4
         1      NaN
         Name: foodexp, dtype: float64
         """
@@ -106,8 +106,12 @@ class BaseResults(Presentation):
             Of the exact method:
 
             tol : float
-                For losses whose slope bends (log-cosh, pseudo-Huber, linex, power): how far outside the
-                exact end an end may be, relative to the scale of the response (default 1e-6).
+                For losses whose slope bends (log-cosh, pseudo-Huber, linex, power): by how much an
+                interval may be wider than the exact one at each end, relative to the scale of the response
+                (default 1e-6).
+            budget : int
+                For these losses: fits a row that may be spent where an end is hard to find (default 50).
+                Values that cannot be ruled out by then stay in the interval.
             n_jobs : int
                 Processes that share the rows; -1 for one a core.
             progress : bool
@@ -141,20 +145,18 @@ class BaseResults(Presentation):
             random_state : int or numpy Generator
                 Decides which rows go where (default 0).
 
-            Of "exact" (scale alone), "stable", "root", "grid", "split", "cross", "cv+" and "jackknife+":
+            Of "exact" (a fixed scale alone), "stable", "root", "grid", "split", "cross", "cv+" and "jackknife+":
 
             score : {"absolute", "squared", "dual"} or UserScore
                 What of a residual is ranked. "squared" ranks as "absolute" does; "dual" is the size of
                 the slope of a smooth loss.
             scale : str, True or callable
-                Divide residuals by a scale: a column with positive values, a callable of a frame that
-                returns them (a Series is matched by label), or a formula such as "~ x1" of what it depends
-                on (True for the columns of the model): widths then follow the data. "exact" and "stable"
-                learn it by a second regression, of the sizes of the residuals, with the same loss and
-                penalty, made anew for every candidate response (never less than 0.01 of the response's
-                scale); exact for LAD and quantile loss, an enclosure for squared loss, Huber, pseudo-Huber
-                and log-cosh. Methods that fit to parts of the rows regress the logarithms of sizes by
-                least squares.
+                Divide residuals by a scale, so that widths follow it. A fixed scale, for every loss: a
+                column with positive values, or a callable of a frame that returns them (a Series is matched
+                by label). A learned one, for "split", "cross", "cv+" and "jackknife+", which hold rows
+                out: a formula such as "~ x1" of what it depends on (True for the columns of the model);
+                the logarithms of the sizes of residuals are regressed on it by least squares. For widths
+                that follow the data with all rows use `stabconf.fit_quantiles`.
 
             Of all methods:
 
@@ -171,27 +173,29 @@ class BaseResults(Presentation):
                 shift. Not for "cross" and "cv+".
             transductive : bool
                 Learn the design map (stateful transforms, column means and scales) from the training and
-                the new rows together, so that nothing about it is assumed.
+                the new rows together, which treats them alike. Centre and scale of the response stay those
+                of the training rows.
 
         Returns
         -------
         DataFrame
             ``lower`` and ``upper`` on the index of ``exog``; NaN where a row has a missing value. Its
             ``attrs`` hold method, guarantee, the share of the width that is owed to stability, under
-            ``tol`` how far an end may be outside of the exact one (None where unknown), under
-            ``pieces`` the parts of those sets that are not intervals, by row label, and under ``empty`` the
-            labels of rows whose set is empty (their ends are NaN).
+            ``tol`` by how much an interval may be wider than the exact one at an end, at most (None where
+            unknown), under ``loose`` the same for rows where it is larger than for most, by row label,
+            under ``pieces`` the parts of those sets that are not intervals, by row label, and under
+            ``empty`` the labels of rows whose set is empty (their ends are NaN).
 
         Examples
         --------
         >>> import stabconf
         >>> from statsmodels.datasets import engel
         >>> data = engel.load_pandas().data
-        >>> res = stabconf.fit("foodexp ~ income", data, loss="huber", penalty=0.01)
+        >>> res = stabconf.fit("foodexp ~ income", data, loss="huber")
         >>> res.conf_int_conformal({"income": [500.0, 1000.0]}, alpha=0.1).round(0)
            lower  upper
-        0  224.0  532.0
-        1  483.0  789.0
+        0  215.0  528.0
+        1  479.0  791.0
 
         Within groups, here of small and large incomes:
 
@@ -199,8 +203,8 @@ class BaseResults(Presentation):
         >>> ends = res.conf_int_conformal(new, alpha=0.1, groups="income > 900")
         >>> ends.round(0)
            lower  upper
-        0  270.0  485.0
-        1  434.0  834.0
+        0  266.0  480.0
+        1  432.0  835.0
         >>> ends.attrs["groups"]
         {False: {'k': 114, 'n': 125}, True: {'k': 100, 'n': 110}}
 
@@ -208,8 +212,8 @@ class BaseResults(Presentation):
 
         >>> res.conf_int_conformal(new, alpha=0.1, weights="income").round(0)
            lower  upper
-        0  165.0  588.0
-        1  424.0  848.0
+        0  160.0  585.0
+        1  420.0  845.0
         """
         transductive = options.pop("transductive", False)
         if not isinstance(transductive, (bool, np.bool_)):
@@ -248,10 +252,10 @@ class BaseResults(Presentation):
         --------
         >>> import stabconf
         >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber", penalty=0.01)
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
         >>> res.get_prediction({"income": [500.0]}).summary_frame(alpha=0.1).round(1)
             mean  obs_ci_lower  obs_ci_upper
-        0  377.8         223.6         531.8
+        0  372.4         214.5         528.0
         """
         return Prediction(self, exog, {"method": method, "side": side, **options})
 
@@ -268,7 +272,7 @@ class BaseResults(Presentation):
         >>> import os, tempfile
         >>> import stabconf
         >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber", penalty=0.01)
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = os.path.join(folder, "engel.pickle")
         ...     res.save(path)

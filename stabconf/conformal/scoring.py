@@ -125,7 +125,7 @@ def as_scoring(score, scale, side, loss, name, learned=True):
         raise AssumptionError(
             f"method={name!r} takes a scale that is known beforehand; a formula is learned from the "
             "responses: give a column or a callable as scale, or use method='split', 'cv+' or "
-            "'jackknife+', which learn it from rows that they do not rank; for widths that follow the data with all "
-            "rows use stabconf.fit_quantiles"
+            "'jackknife+', which learn it from rows that they do not rank; for widths that follow the data "
+            "with all rows use stabconf.fit_quantiles"
         )
     return Scoring(AbsoluteScore() if found.same_sets else found, scale, side)
