@@ -145,7 +145,8 @@ class BaseResults(Presentation):
             random_state : int or numpy Generator
                 Decides which rows go where (default 0).
 
-            Of "exact" (a fixed scale alone), "stable", "root", "grid", "split", "cross", "cv+" and "jackknife+":
+            Of "exact" (a fixed scale alone), "stable", "root", "grid", "split", "cross", "cv+" and
+            "jackknife+":
 
             score : {"absolute", "squared", "dual"} or UserScore
                 What of a residual is ranked. "squared" ranks as "absolute" does; "dual" is the size of

@@ -2,9 +2,10 @@
 
 Whatever is learned before the regression is learned from the training rows and held fixed for every
 candidate response. The response is centred by an order statistic and divided by its quartile distance.
-Columns are divided so that a unit change means the same whatever they are made of: a numeric column by its standard
-deviation, an indicator by 1/2, however rare it is. An indicator divided by its own standard deviation would
-let a training row that owns it fit itself where a new row cannot, and intervals would cover too little.
+Columns are divided so that a unit change means the same whatever they are made of: a numeric column by its
+standard deviation, an indicator by 1/2, however rare it is. An indicator divided by its own standard
+deviation would let a training row that owns it fit itself where a new row cannot, and intervals would cover
+too little.
 """
 
 import math
@@ -42,8 +43,8 @@ def location_scale(y, level=0.5):
     Returns
     -------
     centre, scale : float
-        Where the quartiles coincide the scale is 1.2533 times the mean distance from the centre, and 1 where
-        that is 0 too.
+        Where the quartiles coincide the scale is 1.2533 times the mean distance from the centre, and 1
+        where that is 0 too.
 
     Examples
     --------
