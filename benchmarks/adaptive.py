@@ -180,8 +180,8 @@ def comparison_tables(report, studies, seed):
         "the line's. Where fitted quantiles cross a set may be empty: its width is 0. "
         "Split: MAPIE's ConformalizedQuantileRegressor on the same quantile model and penalty, fitted to "
         "half of the training rows, with its default of a correction for each end and with one for both. "
-        "The fixed scale is income (Engel) or MedInc (California); the learned one depends on income, or on "
-        "all columns. Coverage over all splits and new rows.",
+        "The fixed scale is income (Engel) or MedInc (California); the learned one depends on income, or "
+        "on all columns. Coverage over all splits and new rows.",
         ["data", "penalty", "method", "width", "sd", "CQR/width", "CQR/sd", "coverage"],
         by_width,
     )

@@ -1,4 +1,4 @@
-"""The benchmarks keep the score: no tenfold slow-down, and every script has its stored tables."""
+"""The benchmarks keep the score: no tenfold slow-down, and what is said of the stored tables is so."""
 
 import re
 from importlib import import_module
@@ -23,11 +23,17 @@ def test_no_ratio_is_beyond_its_bound(monkeypatch):
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
-def test_every_script_is_explained_and_has_tables_with_date_and_versions(path):
+def test_every_script_is_explained_and_has_its_tables_or_is_to_be_rerun(path):
     assert f"benchmarks/{path.name}" in README
+    (line,) = re.findall(rf"^\| `{path.name}` \|.*$", README, re.MULTILINE)
     stored = FOLDER / "results" / f"{path.stem}.md"
-    text = stored.read_text(encoding="utf-8")
-    assert f"results/{stored.name}" in README
+    assert (f"results/{stored.name}" in line) == stored.exists() == ("to be rerun" not in line)
+
+
+@pytest.mark.parametrize("path", sorted((FOLDER / "results").glob("*.md")), ids=lambda path: path.stem)
+def test_stored_tables_have_date_and_versions(path):
+    assert FOLDER / f"{path.stem}.py" in SCRIPTS
+    text = path.read_text(encoding="utf-8")
     assert re.search(r"Made on \d{4}-\d\d-\d\d: Python .*numpy ", text), "store a full run, not a quick one"
 
 

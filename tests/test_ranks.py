@@ -1,4 +1,4 @@
-"""Order statistics: the conformal rank, zones of the response, the k-th smallest of many lines."""
+"""Order statistics: the conformal rank, units of the response, the k-th smallest of many lines."""
 
 import numpy as np
 import pytest
