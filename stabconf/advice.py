@@ -183,7 +183,10 @@ def _why_open(intervals, loss, where):
     if intervals.method == "grid":
         return "the sets reach the end of the grid: use method='exact'"
     if np.isfinite(loss.lipschitz):
-        return "the score is flat for large residuals, so that no response is too far: use score='absolute'"
+        return (
+            f"with {where} the fit follows a far response, or the score is flat for large residuals: raise "
+            "penalty, add rows like these, or use score='absolute'"
+        )
     if intervals.bound == "paper":
         return (
             "the published constant says nothing beyond the range of the training responses: use "
@@ -191,7 +194,8 @@ def _why_open(intervals, loss, where):
         )
     fix = "raise penalty, add rows, or use a robust loss such as 'huber'"
     if not loss.concave_slope:
-        fix = "use a loss whose slope is bounded, such as 'huber', or side='lower'"
+        bounded = "lower" if np.isinf(loss.slopes[1]) else "upper"
+        fix = f"use a loss whose slope is bounded, such as 'huber', or side={bounded!r}"
     return f"with {where} a far response can pull the fit along: {fix}"
 
 

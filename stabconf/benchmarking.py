@@ -137,7 +137,7 @@ def compare(
     formula,
     data,
     methods=("exact", "stable", "split"),
-    penalty=0.1,
+    penalty=0.01,
     alpha=DEFAULT_ALPHA,
     repeats=100,
     random_state=0,

@@ -122,7 +122,7 @@ def _add_model(command):
 def _add_fit(commands):
     command = _command(commands, "fit", "fit a formula, print the summary, write intervals", _FIT_EXAMPLES)
     _add_model(command)
-    command.add_argument("--penalty", type=float, default=0.1, help="strength (default: %(default)s)")
+    command.add_argument("--penalty", type=float, default=0.01, help="strength (default: %(default)s)")
     command.add_argument("--new", type=Path, metavar="FILE", help="new rows; the training rows by default")
     command.add_argument(
         "--method", default="auto", help="interval method (default: exact where there is one)"
@@ -145,7 +145,7 @@ def _add_compare(commands):
     does = "compare interval methods over random splits"
     command = _command(commands, "compare", does, _COMPARE_EXAMPLES)
     _add_model(command)
-    command.add_argument("--penalty", type=float, nargs="+", default=[0.1], help="one or more strengths")
+    command.add_argument("--penalty", type=float, nargs="+", default=[0.01], help="one or more strengths")
     command.add_argument("--methods", nargs="+", default=["exact", "stable", "split"], metavar="METHOD")
     command.add_argument("--repeats", type=int, default=100, help="random splits (default: %(default)s)")
     command.add_argument("--random-state", type=int, default=0, metavar="SEED")

@@ -83,7 +83,7 @@ class Ridge(Penalty):
     np.float64(2.5)
     """
 
-    strength: float = 0.1
+    strength: float = 0.01
     name: ClassVar[str] = "ridge"
 
     def __post_init__(self):
@@ -100,7 +100,7 @@ class ElasticNet(Penalty):
     0.05
     """
 
-    strength: float = 0.1
+    strength: float = 0.01
     l1_ratio: float = 0.5
     name: ClassVar[str] = "elastic net"
 

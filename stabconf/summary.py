@@ -167,7 +167,7 @@ def summarise_quantiles(results, design, fits, made, where):
     if made is not None:
         summary.tables.append(_band_table(made, (model.quantiles[0], model.quantiles[-1]), where))
         notes.append(
-            f"Guarantee: {made.guarantee} (certified), given the design map learned in training; the "
+            f"Guarantee: {made.guarantee} (certified), given the units learned in training; the "
             "intervals are exact full conformal sets of the distance from the band."
         )
     notes.append("'Rows that cross' are training rows where a lower quantile lies above a higher one.")
@@ -232,13 +232,13 @@ def _model_tables(results, design, solution):
         ("Dep. Variable:", shortened(design.response, 20)),
         ("Loss:", shortened(model.loss.describe(), 20)),
         ("Penalty:", shortened(model.penalty.describe(), 20)),
-        ("Standardised:", "yes" if model.standardize else "no"),
+        ("Residual scale:", _number(results.scale)),
     ]
     right = [
         ("No. Observations:", str(results.nobs)),
         ("Rows dropped:", str(len(design.dropped))),
         ("Converged:", f"{'yes' if results.converged else 'NO'}, {solution.nit} steps"),
-        ("Certified radius:", _number(solution.radius)),
+        ("Standardised:", "yes" if model.standardize else "no"),
     ]
     return [_formula_table("Regularised robust regression", model.formula), _pairs(None, left, right)]
 
@@ -311,7 +311,7 @@ def _notes(results, design, notes):
 def _interval_notes(intervals):
     guarantee = "certified" if intervals.certified else "NOT certified"
     notes = [
-        f"Guarantee: {intervals.guarantee} ({guarantee}), given the design map learned in training.",
+        f"Guarantee: {intervals.guarantee} ({guarantee}), given the units learned in training.",
         "The exact full conformal sets are narrower on average by at most 'Distance to exact'. 'Stable "
         "width' is what one fit for all new rows certifies, with the share of it that is owed to "
         "stability; tau is how far a new response can move its own prediction.",

@@ -307,7 +307,7 @@ def test_summary_has_every_format_and_fits_eighty_columns(results):
         "Due to stability",
         "Median tau",
         "at least 0.9",
-        "Certified radius",
+        "Residual scale",
     ):
         assert words in text
     assert max(map(len, text.splitlines())) <= 80

@@ -63,7 +63,10 @@ class TieBreak:
             return solution
         theta = solution.x if self.basis is None else self.basis @ solution.x
         l1 = solution.l1_multipliers if self.basis is None else np.zeros(len(theta))
-        return certify(problem, theta, solution.multipliers, l1, tol=tol, nit=solution.nit)
+        made = certify(problem, theta, solution.multipliers, l1, tol=tol, nit=solution.nit)
+        # Multipliers carry the vanishing weights: whether it converged is known with them.
+        known = {name: getattr(solution, name) for name in ("success", "status", "message")}
+        return replace(made, **known)
 
 
 def smallest_norm(problem):

@@ -73,6 +73,11 @@ class StatsmodelsResults(Results):
         return pd.Series(self._own, index=self._design.names, name="params")
 
     @property
+    def scale(self):
+        """Residual scale: 1.4826 times the median absolute residual of statsmodels' fit."""
+        return 1.4826 * float(np.median(np.abs(self.resid)))
+
+    @property
     def params_standardized(self):
         """Coefficients of the columns that the fits are made with, and of the scaled response (Series)."""
         return pd.Series(
