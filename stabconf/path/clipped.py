@@ -84,11 +84,6 @@ class ClippedFit:
         )
 
     @cached_property
-    def penalised(self):
-        """Whether the objective itself has a ridge part in every coordinate."""
-        return bool(np.all(self.ridge - self.extra > 0))
-
-    @cached_property
     def curvature(self):
         """Gram matrix of the inner soft rows (p, p)."""
         rows = self.X[(self.side == 0) & self.soft]
