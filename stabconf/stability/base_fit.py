@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from scipy import linalg
 
 from ..solvers import Problem, Solution
 
@@ -90,7 +91,7 @@ class BaseFit:
             return 1.0
         kappa = 2.0 ** round(math.log2(_FINEST / typical))
         for _ in range(_FINER):
-            if self.metric(kappa).inflation <= 1.01:
+            if self.metric(kappa).stretch <= 1.01:
                 break
             kappa /= 4.0
         return kappa
@@ -113,17 +114,22 @@ class BaseFit:
         kappa = max(2.0 * needed, self.finest_region)
         for _ in range(4 if 0 < kappa < math.inf else 0):
             metric = self.metric(2.0 ** math.ceil(math.log2(kappa)))
-            with np.errstate(invalid="ignore"):  # a region without curvature bounds nothing
-                by_rows = float(off @ metric.rows)
-            size = metric.start + min(by_rows, self._spread(metric) * float(np.linalg.norm(off)))
-            if pull:
-                size += pull * float(metric.root.norms(row[None])[0])
-            if not math.isfinite(size):
-                return None
-            if np.all(moved + metric.rows * size < metric.kappa * self.widths + (self.widths == 0)):
-                return metric, size
+            start = metric.start + (pull * float(metric.root.norms(row[None])[0]) if pull else 0.0)
+            for more in self._slope_moves(metric, off):  # the cheap bound first
+                if not math.isfinite(start + more):
+                    return None
+                room = metric.kappa * self.widths + (self.widths == 0)
+                if np.all(moved + metric.rows * (start + more) < room):
+                    return metric, start + more
             kappa *= 4.0
         return None
+
+    def _slope_moves(self, metric, off):
+        """Bounds on how far changes ``off`` (n,) of the rows' slopes move the fit."""
+        with np.errstate(invalid="ignore"):  # a region without curvature bounds nothing
+            by_rows = float(off @ metric.rows)
+        yield by_rows
+        yield min(by_rows, self._spread(metric) * float(np.linalg.norm(off)))
 
     @cached_property
     def _gram(self):
@@ -186,7 +192,7 @@ def _inverse_root(problem, curvature):
         return _InverseRoot(np.full((p, p), np.inf))
     if np.min(np.diag(root)) < 1e-7:  # numerically singular: its inverse certifies nothing
         return _InverseRoot(np.full((p, p), np.inf))
-    return _InverseRoot(np.linalg.solve(root, np.diag(1.0 / scale)))
+    return _InverseRoot(linalg.solve_triangular(root, np.diag(1.0 / scale), lower=True, check_finite=False))
 
 
 @dataclass(frozen=True)
@@ -203,18 +209,23 @@ class Metric:
         ``|x_i|`` in the inverse H norm.
     stretch : float
         Largest ratio of ``rows`` to the widths: a move M stays inside if ``M * stretch < kappa``.
-    inflation : float
-        Any norm is at most this many times the norm in the base Hessian.
     start : float
         Norm of what may move the fit before any new row does: the solver's residual.
+    reference : _InverseRoot or None
+        That of the base Hessian, for a region of its own.
     """
 
     root: _InverseRoot
     kappa: float
     rows: np.ndarray
     stretch: float
-    inflation: float
     start: float
+    reference: _InverseRoot | None = None
+
+    @cached_property
+    def inflation(self):
+        """Any norm is at most this many times the norm in the base Hessian."""
+        return 1.0 if self.reference is None else self.root.inflation(self.reference)
 
     @property
     def limit(self):
@@ -237,13 +248,11 @@ def _make_metric(base, kappa):
         curvature = np.minimum(curvature, _STEEPEST)
     root = _inverse_root(problem, curvature)
     rows = root.norms(problem.X)
-    stretch = inflation = 1.0
-    if kappa:  # a region of its own: compare its norms with the base Hessian's
-        if math.isfinite(kappa):
-            ratio = np.divide(rows, base.widths, out=np.zeros(n), where=base.widths > 0)
-            stretch = float(np.max(ratio))
-        inflation = root.inflation(base.base_root)
+    stretch = 1.0
+    if kappa and math.isfinite(kappa):  # a region of its own: compare its norms with the base Hessian's
+        ratio = np.divide(rows, base.widths, out=np.zeros(n), where=base.widths > 0)
+        stretch = float(np.max(ratio))
     start = float(root.norms(base.residual[None])[0]) if np.any(base.residual) else 0.0
     if not np.any(curvature):  # the duality-gap radius belongs to P
         start = solution.radius if loss.piecewise_linear else min(start, solution.radius)
-    return Metric(root, kappa, rows, stretch, inflation, start)
+    return Metric(root, kappa, rows, stretch, start, base.base_root if kappa else None)

@@ -79,7 +79,7 @@ class PaperReach(NormReach):
             return base.metric(None)
         start = float(base.base_root.norms(base.residual[None])[0])
         ones = np.ones(len(base.problem.v))
-        return Metric(self.new.root, None, ones, 1.0, 1.0, start)
+        return Metric(self.new.root, None, ones, 1.0, start)
 
     @property
     def _constant(self):

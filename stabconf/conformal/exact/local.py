@@ -57,6 +57,7 @@ class TiltedPoint:
 
     def __init__(self, fits, row, at, start):
         self.at, self.row, self.loss, self.extra = at, row, fits.loss, fits.ties.extra
+        self.tries = 0  # lengths that `decide` looked at
         down, up = fits.loss.slopes
         slope = float(fits.loss.derivative(at)) if math.isfinite(at) else (up if at > 0 else -down)
         self.problem = replace(fits.problem, tilt=-slope * row)
@@ -91,6 +92,7 @@ class TiltedPoint:
         failed, tried = math.inf, length
         while length > max(best, least):
             reached, kind = self._decided(length, rank, score, own)
+            self.tries += 1
             if reached > best:
                 best, inside = reached, kind
             if reached < length:

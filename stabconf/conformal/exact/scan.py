@@ -19,8 +19,9 @@ __all__ = ["scan"]
 
 _FAR = 1000.0  # a residual, in scales, where no finite end is certain
 _STEEP = 1e6  # or one with this slope, if that is nearer
-_GROWTH = 100.0  # of the length that is tried first at the next fit
+_GROWTH = 10.0  # of the length that is tried first at the next fit
 _DOUBLINGS = 40
+_COLUMNS = 200.0  # up to which a fit may take several bounds
 OUT, IN, UNKNOWN = "out", "in", "unknown"  # what is beyond the residuals that are looked at
 
 
@@ -76,7 +77,9 @@ class _Walk:
             return
         if beyond != OUT:
             self.keep(here.w, direction * math.inf, decided=beyond == IN)
-        length, fits = max(1.0, far), 1
+        length, fits, tries = max(1.0, far), 1, 0
+        # With many columns a bound between fits takes longer than a fit.
+        most = budget * min(max(_COLUMNS / len(self.row), 0.5), 10.0)
         while at:
             last, least = here, here.shortest(0.1 * self.tol)
             length = min(abs(at), _GROWTH * length)
@@ -85,8 +88,8 @@ class _Walk:
             if small:
                 reached, inside, length = min(least, abs(at)), True, max(length, least)
             at = direction * max(min(abs(at) - reached, math.nextafter(abs(at), 0.0)), 0.0)
-            fits += 1
-            if fits > budget and at:
+            fits, tries = fits + 1, tries + here.tries
+            if (fits > budget or tries > most) and at:
                 self.keep(last.w, self.middle, decided=False)
                 return
             here = self.point(at, last.theta) if at else None
