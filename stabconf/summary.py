@@ -167,7 +167,7 @@ def summarise_quantiles(results, design, fits, made, where):
     if made is not None:
         summary.tables.append(_band_table(made, (model.quantiles[0], model.quantiles[-1]), where))
         notes.append(
-            f"Guarantee: {made.guarantee} (certified), given the units learned in training; the "
+            f"Guarantee: {made.guarantee} (certified); the "
             "intervals are exact full conformal sets of the distance from the band."
         )
     notes.append("'Rows that cross' are training rows where a lower quantile lies above a higher one.")
@@ -311,7 +311,7 @@ def _notes(results, design, notes):
 def _interval_notes(intervals):
     guarantee = "certified" if intervals.certified else "NOT certified"
     notes = [
-        f"Guarantee: {intervals.guarantee} ({guarantee}), given the units learned in training.",
+        f"Guarantee: {intervals.guarantee} ({guarantee}).",
         "The exact full conformal sets are narrower on average by at most 'Distance to exact'. 'Stable "
         "width' is what one fit for all new rows certifies, with the share of it that is owed to "
         "stability; tau is how far a new response can move its own prediction.",

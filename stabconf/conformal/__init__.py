@@ -1,7 +1,7 @@
 """Interval methods: arrays in, `Intervals` out. A new method is one module and one line here."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -182,6 +182,7 @@ def make_intervals(fits, rows, alphas, method, side, options, parts=None, method
             for which, peers in parts
         ]
         made = [join(one, [which for which, _ in parts]) for one in zip(*each, strict=True)]
+    made = [replace(each, guarantee=f"{each.guarantee}{fits.given}") for each in made]
     return [opened(intervals, free) for intervals in made] if free.any() else made
 
 

@@ -41,6 +41,11 @@ class BandFits:
         self.loss = upper.loss
 
     @property
+    def given(self):
+        """As for `Fits`."""
+        return self.fits[1].given
+
+    @property
     def shift(self):
         """How much larger responses are in units of the lower fit."""
         return (self.fits[1].centre - self.fits[-1].centre) / self.scale

@@ -28,7 +28,7 @@ class EstimatorFits:
         As in `stabconf.fit`.
     """
 
-    loss = None  # not known
+    loss, given = None, ""  # no loss is known, no units are learned
 
     def __init__(self, X, y, estimator, tau):
         self.X, self.y, self.estimator, self.tau = X, y, estimator, tau

@@ -54,6 +54,12 @@ class Fits:
     solving: dict
     parts: object = None
 
+    @property
+    def given(self):
+        """What the guarantee of full-data sets is given, in words: nothing where units are no statistics."""
+        learned = self.parts is not None and self.parts.model.standardize
+        return ", given the units learned in training" if learned else ""
+
     @classmethod
     def in_own_unit(cls, X, y, loss, ridge, lasso, start, solving, parts=None):
         """Fits to responses as they are: the same objective, in a unit in which numbers are moderate."""
