@@ -15,7 +15,8 @@ def indicators(rng, rows):
     """Twenty 0/1 columns, each 1 in 2 % of the rows, and expected responses.
 
     About a third of the columns are 0 in all of 49 training rows; one new row in seven has a 1 in those.
-    Nothing of their effects can be learned, and a warning names them: here effects are no larger than noise.
+    Nothing of their effects can be learned, and a warning names them: here effects are no larger than
+    noise.
     """
     X = (rng.uniform(size=(rows, 20)) < 0.02).astype(float)
     return pd.DataFrame(X).add_prefix("d"), X @ rng.standard_normal(20)

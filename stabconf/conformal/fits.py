@@ -56,7 +56,8 @@ class Fits:
 
     @property
     def given(self):
-        """What the guarantee of full-data sets is given, in words: nothing where units are no statistics."""
+        """What the guarantee of full-data sets is given, in words: nothing where units are no
+        statistics."""
         learned = self.parts is not None and self.parts.model.standardize
         return ", given the units learned in training" if learned else ""
 
