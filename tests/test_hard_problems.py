@@ -165,3 +165,20 @@ def test_a_budget_that_runs_out_keeps_what_is_undecided_and_says_so():
     assert few["lower"].iloc[0] <= many["lower"].iloc[0] + near
     assert many["upper"].iloc[0] - near <= few["upper"].iloc[0]
     assert many["lower"].iloc[0] - few["lower"].iloc[0] <= few.attrs["tol"] + near
+
+
+def test_a_row_outside_of_what_training_spans_is_fitted_exactly_whatever_its_response():
+    """Least squares without a penalty: the new row's residual is 0, those of the others stay as they are."""
+    rng = np.random.default_rng(9)
+    data = pd.DataFrame({"x": rng.standard_normal(12), "d": 0.0})
+    data["y"] = data["x"] + rng.standard_normal(12)
+    with pytest.warns(stabconf.DataWarning, match="'d' of the design is constant"):
+        res = stabconf.fit("y ~ x + d", data, loss="squared", penalty=0)
+    new = pd.DataFrame({"x": [0.0], "d": [1.0]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert np.isinf(res.conf_int_conformal(new, alpha=0.2)).all(axis=None)
+    assert (res.conformity(new, [-50.0, 0.0, 50.0])["p"] == 1.0).all()
+    above = np.sum(res.resid.to_numpy() >= 0)
+    upper = res.conformity(new, [-50.0, 0.0, 50.0], side="upper")["p"]
+    np.testing.assert_allclose(upper, (1 + above) / 13)

@@ -46,8 +46,9 @@ def conformity(fits, row, z, side, bound, peers=None):
     peers, score = Peers(fits.n) if peers is None else peers, Score.of(side)
     (row,), (free,) = fits.coordinates(row[None])
     out = np.empty((3, len(z)))
-    if free:  # the fit goes through every response, and nothing else changes
-        out[:] = peers.p(np.ones((len(z), fits.n), dtype=bool))
+    if free:  # the fit goes through every response, and no other residual changes
+        scores = score.values(fits.base.solution.r)
+        out[:] = peers.p(scores >= -ties_of(fits.problem.X, fits.base.solution.x))
         return out
     out[0] = exact_p(fits, row, z, score, peers)
     for part in _parts(fits, z):

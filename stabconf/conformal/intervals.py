@@ -159,11 +159,13 @@ def ranked_intervals(lower, upper, peers, alpha, side, method, *, inner=(None, N
 
 
 def opened(intervals, rows):
-    """`Intervals` of which some rows (bools) have the whole line, or the whole of its side."""
+    """`Intervals` of which some rows (bools) are fitted exactly whatever their response: two-sided sets are the
+    whole line; one-sided ones all of it or nothing, and are kept."""
+    loose = 0.0 if intervals.side == "two-sided" else np.inf
     ends = {
         "lower": np.where(rows, -np.inf, intervals.lower),
         "upper": np.where(rows, np.inf, intervals.upper),
-        "tol": np.where(rows, 0.0, intervals.tol),
+        "tol": np.where(rows, loose, intervals.tol),
         "pieces": {i: found for i, found in intervals.pieces.items() if not rows[i]},
     }
     if intervals.inner_lower is not None:
