@@ -168,7 +168,8 @@ def test_a_budget_that_runs_out_keeps_what_is_undecided_and_says_so():
 
 
 def test_a_row_outside_of_what_training_spans_is_fitted_exactly_whatever_its_response():
-    """Least squares without a penalty: the new row's residual is 0, those of the others stay as they are."""
+    """Least squares without a penalty: the new row's residual is 0, those of the others stay as they
+    are."""
     rng = np.random.default_rng(9)
     data = pd.DataFrame({"x": rng.standard_normal(12), "d": 0.0})
     data["y"] = data["x"] + rng.standard_normal(12)

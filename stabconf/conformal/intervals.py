@@ -159,8 +159,8 @@ def ranked_intervals(lower, upper, peers, alpha, side, method, *, inner=(None, N
 
 
 def opened(intervals, rows):
-    """`Intervals` of which some rows (bools) are fitted exactly whatever their response: two-sided sets are the
-    whole line; one-sided ones all of it or nothing, and are kept."""
+    """`Intervals` of which some rows (bools) are fitted exactly whatever their response: two-sided sets are
+    the whole line; one-sided ones all of it or nothing, and are kept."""
     loose = 0.0 if intervals.side == "two-sided" else np.inf
     ends = {
         "lower": np.where(rows, -np.inf, intervals.lower),
