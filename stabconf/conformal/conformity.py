@@ -21,6 +21,7 @@ __all__ = ["conformity", "exact_p", "known_or_refitted", "refitted"]
 
 _ENTRIES = 2_000_000
 _FAR = 100.0
+_NEWTON = 150
 
 
 def conformity(fits, row, z, side, bound, peers=None):
@@ -116,7 +117,7 @@ def _tilted_to(fits, row, w, start):
         """How far the response with a residual of this size lies beyond ``w``."""
         e = math.copysign(size, away)
         tilt = -float(fits.loss.derivative(e)) * row
-        found[size] = minimise(replace(fits.problem, tilt=tilt), start).x
+        found[size] = minimise(replace(fits.problem, tilt=tilt), start, max_iter=_NEWTON).x
         return math.copysign(1.0, away) * (float(row @ found[size]) + e - w)
 
     low, high = 0.0, min(1.0, abs(away))

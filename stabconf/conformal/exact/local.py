@@ -20,6 +20,7 @@ __all__ = ["TiltedPoint"]
 
 _SHRINK = 3.0
 _HALVINGS = 12
+_NEWTON = 150  # steps of a fit: one that takes more has slopes beyond measure, and its bounds say so
 _RUNAWAY = 1e-3  # share of the tilt
 _CORNERS = 100  # of the L1 part on one path
 _STEEPEST = 1e6  # curvature counted at most
@@ -61,7 +62,7 @@ class TiltedPoint:
         down, up = fits.loss.slopes
         slope = float(fits.loss.derivative(at)) if math.isfinite(at) else (up if at > 0 else -down)
         self.problem = replace(fits.problem, tilt=-slope * row)
-        self.solution = minimise(self.problem, start)
+        self.solution = minimise(self.problem, start, max_iter=_NEWTON)
         self.theta = self.solution.x
         self.base = BaseFit(self.problem, self.solution, 0.0, 1.0)
         self.curvature = np.minimum(fits.loss.curvature(self.solution.r), _STEEPEST)
