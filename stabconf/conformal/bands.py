@@ -16,14 +16,13 @@ from .conformity import known_or_refitted
 from .exact.clipped import ClippedSets
 from .intervals import ranked_intervals
 from .parallel import Work, in_chunks
-from .score import Score
+from .score import DIRECTIONS, Score
 
 __all__ = ["BandFits", "band_conformity", "exact_band", "stable_band"]
 
 _CHUNK = 128  # rows that share the training rows which can decide
 _ENTRIES = 2_000_000
 _BOUNDS = ("norm", "paper")
-_TERMS = {"two-sided": (-1, 1), "upper": (1,), "lower": (-1,)}
 
 
 class BandFits:
@@ -113,11 +112,10 @@ def _chunk(fits, side, work):
     loose = np.array([path.extent for path in paths])
     fit, base = fits.clipped[1], fits.clipped
     X, v = fit.X[: fit.count], {sign: each.v[: fit.count] for sign, each in base.items()}
-    terms = _TERMS[side]
+    terms = DIRECTIONS[side]
     scores = np.max([sign * base[sign].r[: fit.count] for sign in terms], axis=0)
-    moves = {sign: np.array([path.length({sign: base[sign]}) for path in paths]) for sign in terms}
-    length = np.max(list(moves.values()), axis=0)
-    reach = np.max([each.row_norms[: fit.count] for each in base.values()], axis=0) * np.max(length) + 1e-9
+    longest = max(path.length({sign: base[sign] for sign in terms}) for path in paths)
+    reach = np.max([each.row_norms[: fit.count] for each in base.values()], axis=0) * longest + 1e-9
     straight = [all(not move.any() for sign in terms for move, _ in path.rays[sign]) for path in paths]
     out = []
     for rank in work.ranks:
@@ -139,7 +137,7 @@ def band_conformity(fits, row, z, side, peers):
     for first in range(0, len(z), size):
         part = z[first : first + size]
         scores, new, tie = [], [], 0.0
-        for sign in _TERMS[side]:
+        for sign in DIRECTIONS[side]:
             r, e, near = _residuals(fits.fits[sign], row, part)
             scores.append(sign * r)
             tie = np.maximum(tie, near)
@@ -181,7 +179,7 @@ def stable_band(fits, rows, alphas, *, side="two-sided", peers=None, bound="norm
 
 def _stable_ends(fits, rows, rank, side, bound):
     """Ends, what they owe to stability, and the largest tau, each (m,)."""
-    scale, m, entries, terms = fits.scale, len(rows), {}, _TERMS[side]
+    scale, m, entries, terms = fits.scale, len(rows), {}, DIRECTIONS[side]
     moves, own, eta = {}, {}, {}
     for sign in terms:
         base = fits.fits[sign].base

@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import AssumptionError, InputError
 from ..scores import Peers
 from .intervals import guarantee, ranked_intervals
+from .score import DIRECTIONS
 
 __all__ = ["EstimatorFits", "TAUS", "user_stable"]
 
@@ -116,7 +117,7 @@ def user_stable(fits, rows, alphas, *, side="two-sided", inner=False, peers=None
         Not certified.
     """
     tau, centre = fits.bounds(rows), fits.predict(rows)
-    ways = {"two-sided": (-1, 1), "upper": (1,), "lower": (-1,)}[side]
+    ways = DIRECTIONS[side]
     r = fits.y - fits.predict(fits.X)
     peers, out = Peers(fits.n) if peers is None else peers, []
     for alpha in alphas:

@@ -109,15 +109,15 @@ class BandPath:
             for a, b in uncovered(lines, own, 1.0, rows.rank, -tie[j]):
                 out.append((first + width * a, self.w[j + 1] if b == 1.0 else first + width * b))
         for corner, way, which in ((0, -1.0, 0), (-1, 1.0, 1)):
+            if self.open[which]:
+                out.append(tuple(sorted((self.w[corner], way * np.inf))))
+                continue
             rays = [(sign, *self.rays[sign][which]) for sign in rows.terms]
             lines = [
                 (old[j, corner], -sign * ways_of(rows.X, move, np.inf))
                 for j, (sign, move, _) in enumerate(rays)
             ]
             own = [(new[j, corner], sign * change) for j, (sign, _, change) in enumerate(rays)]
-            if self.open[which]:
-                out.append(tuple(sorted((self.w[corner], way * np.inf))))
-                continue
             for a, b in uncovered(lines, own, np.inf, rows.rank, -tie[corner]):
                 out.append(tuple(sorted((self.w[corner] + way * a, self.w[corner] + way * b))))
         here = ~rows.rank.passed(old.max(axis=0) < (new.max(axis=0) - tie)[:, None])
