@@ -7,7 +7,7 @@ from .crossover import crossover, sharpened
 from .follow import follow
 from .lines import decided_prefix, merge, ties_of, uncovered
 from .polyline import Polyline, polylines
-from .tilted import Tilted, tilted_fits
+from .tilted import Tilted, runs_away, tilted_fits
 
 __all__ = [
     "BandPath",
@@ -21,6 +21,7 @@ __all__ = [
     "follow",
     "merge",
     "polylines",
+    "runs_away",
     "sharpened",
     "ties_of",
     "tilted_fits",

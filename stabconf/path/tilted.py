@@ -11,7 +11,7 @@ import numpy as np
 
 from .follow import batch_size, follow, stationarity
 
-__all__ = ["Tilted", "tilted_fits"]
+__all__ = ["Tilted", "runs_away", "tilted_fits"]
 
 _CHUNK = 512  # new rows at a time
 _GENEROUS = 4.0  # watched rows: those within so many times the move that curvature of 1 would give
@@ -104,8 +104,7 @@ def tilted_fits(fit, rows, tilt, refit, corners=False):
             force = -unit[:, None] * rows[left]
             found = follow(fit, watched, force, length=np.inf if infinite else 1.0, corners=corners)
             delta = found.theta - fit.theta
-            reached = found.position
-            relative = stationarity(fit, watched, found, reached[:, None] * force)
+            relative = stationarity(fit, watched, found, found.position[:, None] * force)
             length = _longest(fit, found) if corners else fit.length(delta)
             length[found.endless] = np.inf  # another row may yet stop it
             limit = key[count] if count < len(key) else np.inf
@@ -126,9 +125,13 @@ def tilted_fits(fit, rows, tilt, refit, corners=False):
         for i in part[~followed[part]] if not infinite else ():
             theta, radius[i] = refit(tilt[i] * rows[i])
             move[i] = theta - fit.theta
-            held = np.linalg.norm(fit.extra * theta)
-            endless[i] = held > _RUNAWAY * abs(tilt[i]) * np.linalg.norm(rows[i])
+            endless[i] = runs_away(fit.extra, theta, tilt[i] * rows[i])
     return Tilted(move, radius, followed, direction, endless, bends if corners else None)
+
+
+def runs_away(extra, theta, tilt):
+    """Whether vanishing weights ``extra`` (p,) hold a tilted fit, which would else follow without end."""
+    return bool(np.linalg.norm(extra * theta) > _RUNAWAY * np.linalg.norm(tilt))
 
 
 def _longest(fit, found):

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ...path import decided_prefix
+from ...path import decided_prefix, runs_away
 from ...solvers import minimise
 from ...stability import BaseFit
 
@@ -21,7 +21,6 @@ __all__ = ["TiltedPoint"]
 _SHRINK = 3.0
 _HALVINGS = 12
 _NEWTON = 150  # steps of a fit: one that takes more has slopes beyond measure, and its bounds say so
-_RUNAWAY = 1e-3  # share of the tilt
 _CORNERS = 100  # of the L1 part on one path
 _STEEPEST = 1e6  # curvature counted at most
 
@@ -70,8 +69,7 @@ class TiltedPoint:
     @property
     def runs_away(self):
         """Whether vanishing weights alone hold the fit, so that it follows far responses without end."""
-        held = 0.0 if self.extra is None else float(np.linalg.norm(self.extra * self.theta))
-        return held > _RUNAWAY * float(np.linalg.norm(self.problem.tilt))
+        return self.extra is not None and runs_away(self.extra, self.theta, self.problem.tilt)
 
     @property
     def w(self):
