@@ -21,7 +21,7 @@ from scipy.stats import t as student
 from splits import timed
 
 import stabconf
-from stabconf.scores import conformal_rank
+from stabconf.rank import conformal_rank
 
 ALPHA = 0.1
 ERRORS = 3.0  # standard errors beyond which a cell is flagged

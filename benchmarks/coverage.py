@@ -16,7 +16,7 @@ from scipy.stats import t as student
 from splits import timed
 
 import stabconf
-from stabconf.scores import conformal_rank
+from stabconf.rank import conformal_rank
 
 ALPHAS = (0.05, 0.1, 0.2, 0.5)
 CHANCE = 1e-4  # of a cell that is flagged though all is well

@@ -23,10 +23,10 @@ from solver import clarabel_solver
 from splits import Contender, by, measured
 
 import stabconf
-from stabconf.conformal import exact
-from stabconf.scores import p_values
+from stabconf.data.units import location_scale
+from stabconf.rank import p_values
+from stabconf.sets import exact
 from stabconf.solvers import Problem, minimise
-from stabconf.units import location_scale
 
 ALPHA = 0.1
 PENALTIES = (0.1, 0.01)

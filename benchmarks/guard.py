@@ -15,7 +15,7 @@ from common import Report, best_time, parse_arguments
 from threadpoolctl import threadpool_limits
 
 import stabconf
-from stabconf.conformal import exact, stable
+from stabconf.sets import exact, stable
 
 ALPHA = 0.1
 REPEATS = 5

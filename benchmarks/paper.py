@@ -29,8 +29,8 @@ from sklearn.neural_network import MLPRegressor
 from splits import Contender, by, coverage_cell, ends, measured
 
 import stabconf
-from stabconf.benchmarking import oracle
-from stabconf.scores import conformal_rank, kth_smallest, p_values
+from stabconf.rank import conformal_rank, kth_smallest, p_values
+from stabconf.study.comparison import oracle
 
 ALPHA = 0.1
 PUBLISHED = 1.0  # the paper's lambda = 0.5 multiplies |theta|^2, a penalty here |theta|^2 / 2

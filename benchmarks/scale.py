@@ -11,8 +11,8 @@ import pandas as pd
 from common import Report, best_time, parse_arguments, peak_memory, solver_time
 
 import stabconf
-from stabconf.conformal import exact, stable
-from stabconf.design import build_design
+from stabconf.data.design import build_design
+from stabconf.sets import exact, stable
 
 ALPHA = 0.1
 MODELS = {"lad": 0.1, "huber": 0.01}

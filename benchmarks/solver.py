@@ -17,9 +17,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import QuantileRegressor
 from sklearn.svm import LinearSVR
 
+from stabconf.data.units import location_scale
 from stabconf.losses import LAD
 from stabconf.solvers import Problem, minimise
-from stabconf.units import location_scale
 
 PENALTIES = (0.1, 0.01)
 SAME_OBJECTIVE = 1e-6

@@ -19,7 +19,7 @@ from common import (
 )
 
 import stabconf
-from stabconf.conformal import stable as stable_intervals
+from stabconf.sets import stable as stable_intervals
 
 ALPHA = 0.1
 WIDTH_PENALTIES = (0.1, 0.01, 0.001, 0.0)

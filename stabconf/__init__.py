@@ -1,7 +1,6 @@
 """Distribution-free prediction intervals for people who write formulas."""
 
 from ._version import __version__
-from .benchmarking import compare
 from .errors import (
     AssumptionError,
     ConvergenceWarning,
@@ -15,17 +14,18 @@ from .errors import (
     StabconfWarning,
     StabilityWarning,
 )
-from .estimator import EstimatorResults
 from .losses import LAD, Huber, Linex, LogCosh, Power, PseudoHuber, Quantile, Squared
-from .model import fit
 from .penalties import ElasticNet, NoPenalty, Ridge
-from .quantile_results import QuantileResults
-from .quantiles import fit_quantiles
-from .residual_scores import UserScore
-from .results import Results
-from .results_base import load
-from .selection import Selection, select_penalty
+from .results.base import load
+from .results.estimator import EstimatorResults
+from .results.fitting import fit
+from .results.quantile_fitting import fit_quantiles
+from .results.quantiles import QuantileResults
+from .results.regression import Results
+from .sets.residual_scores import UserScore
 from .statsmodels_plugin import StatsmodelsResults, conformal, register, unregister
+from .study.comparison import compare
+from .study.selection import Selection, select_penalty
 
 __all__ = [
     "__version__",

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from .advice import DEFAULT_ALPHA
-from .benchmarking import compare_in_scope
-from .data_files import check_table_path, read_table, table_kind, write_table
+from .checks import DEFAULT_ALPHA
+from .data.table_files import check_table_path, read_table, table_kind, write_table
 from .errors import InputError, StabconfError
 from .files import check_folder, write_whole
 from .losses import LOSSES
-from .model import fit_in_scope
-from .report import check_path
+from .results.fitting import fit_in_scope
+from .show.report import check_path
+from .study.comparison import compare_in_scope
 
 __all__ = ["main"]
 

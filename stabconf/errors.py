@@ -5,6 +5,9 @@ exceptions derive from `StabconfError`, and also from the built-in class a calle
 ``except ValueError`` keeps working.
 """
 
+import sys
+import warnings
+
 __all__ = [
     "StabconfError",
     "InputError",
@@ -17,6 +20,7 @@ __all__ = [
     "SampleSizeWarning",
     "DataWarning",
     "MismatchWarning",
+    "warn_user",
 ]
 
 
@@ -62,3 +66,11 @@ class DataWarning(StabconfWarning):
 
 class MismatchWarning(StabconfWarning):
     """The coefficients of a statsmodels result are not those that minimise its objective."""
+
+
+def warn_user(message, category):
+    """Warn with the line that called the package, however many of its own calls lie between."""
+    frame, level, package = sys._getframe(), 1, __name__.partition(".")[0]
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -4,12 +4,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stabconf.conformal import Fits
-from stabconf.fitting import Parts
+from stabconf.data.units import ColumnKinds, ColumnUnits, location_scale
 from stabconf.losses import LAD, Huber, Linex, LogCosh, Power, PseudoHuber, Quantile, Squared
 from stabconf.penalties import as_penalty
-from stabconf.results import ModelSpec
-from stabconf.units import ColumnKinds, ColumnUnits, location_scale
+from stabconf.results.regression import ModelSpec
+from stabconf.sets import Fits
+from stabconf.sets.training import Parts
 
 LOSS_INSTANCES = [
     Squared(),

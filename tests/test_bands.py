@@ -14,9 +14,9 @@ from scipy import stats
 
 import stabconf
 from stabconf import AssumptionError, DataWarning, InputError, InputTypeError, SampleSizeWarning
-from stabconf.conformal import BandFits, band_conformity, exact_band, stable_band
 from stabconf.losses import Quantile
-from stabconf.scores import Peers
+from stabconf.rank import Peers
+from stabconf.sets import BandFits, band_conformity, exact_band, stable_band
 
 TERMS = {"two-sided": (-1, 1), "upper": (1,), "lower": (-1,)}
 

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 import stabconf
-from stabconf.coverage import coverage_along, coverage_table, covered_counts
-from stabconf.interval_data import bands_of, bands_of_levels
-from stabconf.scores import conformal_rank
+from stabconf.rank import conformal_rank
+from stabconf.results.showing import bands_of, bands_of_levels
+from stabconf.show.coverage import coverage_along, coverage_table, covered_counts
 
 
 class Zero:

@@ -11,8 +11,8 @@ import statsmodels.api as sm
 import statsmodels.formula.api as smf
 
 import stabconf
-from stabconf.benchmarking import oracle
 from stabconf.errors import DataWarning, FormulaError, InputError, InputTypeError
+from stabconf.study.comparison import oracle
 
 N = 60
 
@@ -87,9 +87,9 @@ MAKERS = {
 
 def answers(res):
     """All that a user can ask that may go back to the frame."""
-    weighted = isinstance(res, stabconf.statsmodels_plugin.StatsmodelsResults) and "WLS" in repr(res)
+    weighted = isinstance(res, stabconf.StatsmodelsResults) and "WLS" in repr(res)
     more = {"wls_weights": "w"} if weighted else {}
-    scaled = not isinstance(res, stabconf.quantile_results.QuantileResults) and not weighted
+    scaled = not isinstance(res, stabconf.QuantileResults) and not weighted
     options = [{}, {"groups": "h"}, {"groups": ["g", "h"]}, {"groups": "w > 1.5"}, {"weights": "w"}]
     if scaled:
         options += [{"scale": scale, "method": "split"} for scale in ("s", lambda frame: frame["s"])]

@@ -7,9 +7,9 @@ import pytest
 import statsmodels.formula.api as smf
 
 import stabconf
-from stabconf.advice import DEFAULT_ALPHA
-from stabconf.benchmarking import oracle
+from stabconf.checks import DEFAULT_ALPHA
 from stabconf.cli import _parser
+from stabconf.study.comparison import oracle
 
 CLASSES = (
     stabconf.Results,

@@ -13,13 +13,13 @@ from referee import p_value, refit
 from scipy import stats
 
 import stabconf
-from stabconf.conformal import conformity, exact
-from stabconf.conformal.stable import stable
+from stabconf.data.units import location_scale
 from stabconf.losses import LAD, Huber, LogCosh, Power, PseudoHuber, Quantile, Squared
 from stabconf.path import ClippedFit, merge, tilted_fits
+from stabconf.sets import conformity, exact
+from stabconf.sets.stable import stable
 from stabconf.solvers import Problem, minimise
 from stabconf.stability import default_bound
-from stabconf.units import location_scale
 
 ALPHAS = (0.05, 0.1, 0.3, 0.5)
 CLIPPED = [loss for loss in LOSS_INSTANCES if loss.softness is not None]

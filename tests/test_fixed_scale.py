@@ -10,10 +10,10 @@ from referee import refit
 
 import stabconf
 from stabconf import AssumptionError
-from stabconf.conformal import FixedScale, exact
-from stabconf.conformal.stable import stable
 from stabconf.losses import LAD, Huber, LogCosh, PseudoHuber, Quantile, Squared
-from stabconf.scores import Peers
+from stabconf.rank import Peers
+from stabconf.sets import FixedScale, exact
+from stabconf.sets.stable import stable
 from stabconf.stability import default_bound
 
 LOSSES = [LAD(), Quantile(0.3), Huber(), Squared(), PseudoHuber(1.0)]

@@ -10,16 +10,16 @@ from referee import refit
 from scipy import stats
 
 import stabconf
-from stabconf.conformal import METHODS, Method, batch, conformity, exact, interpolation, replace_one
-from stabconf.conformal.intervals import join, simple_intervals
-from stabconf.conformal.scored import scored_stable
-from stabconf.conformal.scoring import as_scoring
-from stabconf.conformal.stable import stable
+from stabconf.data.units import location_scale
 from stabconf.errors import AssumptionError, FormulaError, InputError, InputTypeError, SampleSizeWarning
 from stabconf.losses import LAD, Huber, LogCosh, PseudoHuber, Quantile, Squared
-from stabconf.scores import Peers, Rank, kth_of_lines
+from stabconf.rank import Peers, Rank, kth_of_lines
+from stabconf.sets import METHODS, Method, batch, conformity, exact, interpolation, replace_one
+from stabconf.sets.intervals import join, simple_intervals
+from stabconf.sets.scored import scored_stable
+from stabconf.sets.scoring import as_scoring
+from stabconf.sets.stable import stable
 from stabconf.stability import default_bound
-from stabconf.units import location_scale
 
 LOSSES = [LAD(), Quantile(0.8), Huber(), Squared(), LogCosh()]
 SIDES = ["two-sided", "upper", "lower"]

@@ -14,7 +14,9 @@ from sklearn.neural_network import MLPRegressor
 
 import stabconf
 from stabconf import AssumptionError, InputError, InputTypeError
-from stabconf.conformal import (
+from stabconf.losses import LAD, LOSSES, Huber, LogCosh, Loss, Quantile, Squared
+from stabconf.rank import conformal_rank
+from stabconf.sets import (
     METHODS,
     Fits,
     Method,
@@ -30,9 +32,7 @@ from stabconf.conformal import (
     split,
     stable,
 )
-from stabconf.conformal.intervals import simple_intervals
-from stabconf.losses import LAD, LOSSES, Huber, LogCosh, Loss, Quantile, Squared
-from stabconf.scores import conformal_rank
+from stabconf.sets.intervals import simple_intervals
 
 LIPSCHITZ = [LAD(), Quantile(0.8), Huber(), LogCosh()]
 ALPHA = 0.2

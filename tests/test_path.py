@@ -11,8 +11,6 @@ from problems import KINDS, draw, fits_of
 from referee import conic_minimiser
 from scipy import optimize
 
-from stabconf.conformal.exact.clipped import ClippedSets
-from stabconf.conformal.score import Score
 from stabconf.losses import LAD, Huber, Quantile, Squared
 from stabconf.path import (
     ClippedFit,
@@ -24,7 +22,9 @@ from stabconf.path import (
     sharpened,
     uncovered,
 )
-from stabconf.scores import Rank
+from stabconf.rank import Rank
+from stabconf.sets.exact.clipped import ClippedSets
+from stabconf.sets.score import Score
 from stabconf.solvers import certify, minimise
 
 CLIPPED = [LAD(), Quantile(0.8), Huber(), Squared()]

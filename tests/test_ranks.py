@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stabconf.scores import Peers, Rank, conformal_rank, kth_of_lines, kth_smallest, p_values
-from stabconf.units import ceil_rank, location_scale
+from stabconf.data.units import location_scale
+from stabconf.rank import Peers, Rank, ceil_rank, conformal_rank, kth_of_lines, kth_smallest, p_values
 
 
 def test_rank_is_guarded_against_floating_point():

@@ -9,11 +9,11 @@ import pytest
 import statsmodels.api as sm
 
 import stabconf
-from stabconf.coverage import coverage_along
 from stabconf.errors import InputError, SampleSizeWarning, StabconfError
-from stabconf.interval_data import bands_of
-from stabconf.plots import draw_coverage_along
-from stabconf.report.checks import leverages
+from stabconf.results.showing import bands_of
+from stabconf.show.coverage import coverage_along
+from stabconf.show.plots import draw_coverage_along
+from stabconf.show.report.checks import leverages
 
 BAD = "<script>alert('x')</script>"
 
@@ -167,7 +167,7 @@ def test_a_report_is_never_half_written(half, tmp_path, monkeypatch):
     def fail(*_):
         raise RuntimeError("no more ink")
 
-    monkeypatch.setattr("stabconf.report.as_html", fail)
+    monkeypatch.setattr("stabconf.show.report.as_html", fail)
     with pytest.raises(RuntimeError, match="ink"):
         res.report(old, new.iloc[:3], alpha=0.2)
     assert old.read_text() == "before" and list(tmp_path.iterdir()) == [old]

@@ -8,12 +8,12 @@ from referee import refit
 
 import stabconf
 from stabconf import AssumptionError, InputError, InputTypeError, UserScore
-from stabconf.conformal import FixedScale, LearnedScale, root, split
-from stabconf.conformal.scored import scored_stable
-from stabconf.conformal.scoring import as_scoring
 from stabconf.losses import LAD, Huber, Linex, LogCosh
-from stabconf.residual_scores import SCORES, ResidualScore, as_score
-from stabconf.scores import conformal_rank
+from stabconf.rank import conformal_rank
+from stabconf.sets import FixedScale, LearnedScale, root, split
+from stabconf.sets.residual_scores import SCORES, ResidualScore, as_score
+from stabconf.sets.scored import scored_stable
+from stabconf.sets.scoring import as_scoring
 from stabconf.solvers import Problem, minimise
 
 ALPHA = 0.2

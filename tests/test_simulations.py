@@ -8,8 +8,8 @@ from scipy import stats
 from sklearn.datasets import load_diabetes
 
 import stabconf
-from stabconf.conformal.stable import stable
 from stabconf.losses import LAD, Huber, LogCosh, Quantile, Squared
+from stabconf.sets.stable import stable
 from stabconf.solvers import Problem, minimise
 from stabconf.stability import default_bound
 

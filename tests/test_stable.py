@@ -5,8 +5,8 @@ import pytest
 from problems import KINDS, LOSS_INSTANCES, draw, fits_of, plain_fits
 from referee import p_value, refit
 
-from stabconf.conformal.stable import stable
 from stabconf.losses import LAD, Huber, LogCosh, Power, PseudoHuber, Quantile, Squared
+from stabconf.sets.stable import stable
 from stabconf.solvers import Problem, minimise
 from stabconf.stability import BOUNDS, default_bound, new_rows, reach
 

@@ -20,11 +20,11 @@ from statsmodels.regression.quantile_regression import QuantRegResults
 from statsmodels.robust.robust_linear_model import RLMResults
 
 import stabconf
-from stabconf.benchmarking import oracle
 from stabconf.errors import AssumptionError, DataWarning, InputError, InputTypeError, MismatchWarning
 from stabconf.losses import Quantile
-from stabconf.report.checks import leverages
+from stabconf.show.report.checks import leverages
 from stabconf.statsmodels_plugin.penalty import recovered_penalty
+from stabconf.study.comparison import oracle
 
 FORMULA = "y ~ x1 + x2 + C(g)"
 NAMES = ["Intercept", "C(g)[T.b]", "C(g)[T.c]", "x1", "x2"]

@@ -7,7 +7,7 @@ import pytest
 
 import stabconf
 from stabconf import DataWarning
-from stabconf.units import location_scale
+from stabconf.data.units import location_scale
 
 
 def table(n=40, seed=0):

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 import stabconf
-from stabconf.coverage import covered_counts
 from stabconf.errors import FormulaError, InputError, InputTypeError, SampleSizeWarning
+from stabconf.show.coverage import covered_counts
+from stabconf.show.widths import width_report
 
 COLUMNS = ["count", "missing", "mean", "min", "q25", "median", "q75", "max", "infinite"]
 COVERAGE = ["coverage", "expected_lower", "expected_upper"]
@@ -90,7 +91,7 @@ def test_infinite_widths_are_counted_and_never_averaged(half):
         line = res.width_report(new, alpha=0.001).loc["all"]
     assert line["infinite"] == 1.0 and np.isnan(line["mean"]) and np.isposinf(line["median"])
     assert line["coverage"] == 1.0 and line["expected_lower"] == 1.0
-    mixed = stabconf.widths.width_report(np.array([1.0, 3.0, np.inf, np.nan]), None, None, {}).loc["all"]
+    mixed = width_report(np.array([1.0, 3.0, np.inf, np.nan]), None, None, {}).loc["all"]
     assert mixed["mean"] == 2.0 and mixed["median"] == 3.0 and np.isposinf(mixed["max"])
     assert mixed["infinite"] == pytest.approx(1 / 3) and mixed["missing"] == 1
 

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..scores import kth_of_lines, window_lines
+from ..rank import kth_of_lines, window_lines
 
 __all__ = ["BallReach", "CurvatureReach", "NormReach"]
 

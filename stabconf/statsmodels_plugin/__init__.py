@@ -9,9 +9,9 @@ from statsmodels.base.elastic_net import RegularizedResults
 from statsmodels.regression.linear_model import RegressionResults
 from statsmodels.robust.robust_linear_model import RLMResults
 
-from ..advice import DEFAULT_ALPHA, check_alpha, warn_user
-from ..errors import InputError, MismatchWarning
-from ..results import ModelSpec
+from ..checks import DEFAULT_ALPHA, check_alpha
+from ..errors import InputError, MismatchWarning, warn_user
+from ..results.regression import ModelSpec
 from .adapters import recipe_maker, unwrapped
 from .design import design_of
 from .results import StatsmodelsResults, make_fits, standard_columns, standard_params

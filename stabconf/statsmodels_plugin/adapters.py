@@ -17,10 +17,10 @@ from statsmodels.regression.quantile_regression import QuantReg
 from statsmodels.robust.norms import HuberT, LeastSquares
 from statsmodels.robust.robust_linear_model import RLM
 
+from ..data.units import location_scale
 from ..errors import AssumptionError, InputError, InputTypeError
 from ..losses import Huber, Loss, Quantile, Squared
 from ..penalties import NoPenalty, Penalty
-from ..units import location_scale
 from .penalty import given_penalty, recovered_penalty
 
 __all__ = ["Recipe", "recipe_maker", "unwrapped"]

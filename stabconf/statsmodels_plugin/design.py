@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 import patsy
 
-from ..design import Design, build_design
+from ..data.design import Design, build_design
+from ..data.frames import as_frame, check_duplicates, check_finite, listed
+from ..data.units import ColumnKinds
 from ..errors import FormulaError, InputError
-from ..units import ColumnKinds
-from ..user_frames import as_frame, check_duplicates, check_finite, listed
 
 __all__ = ["ModelDesign", "design_of"]
 

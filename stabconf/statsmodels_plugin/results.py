@@ -13,14 +13,14 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from ..advice import warn_about, warn_user
-from ..conformal import Fits
-from ..errors import DataWarning, InputError
-from ..fitting import Fitted
-from ..results import Results
-from ..summary import summarise_model
-from ..units import ColumnKinds, column_units
-from ..user_frames import by_label
+from ..data.frames import by_label
+from ..data.units import ColumnKinds, column_units
+from ..errors import DataWarning, InputError, warn_user
+from ..results.advice import warn_about
+from ..results.regression import Results
+from ..sets import Fits
+from ..sets.training import Fitted
+from ..show.summary import summarise_model
 
 __all__ = ["StatsmodelsResults", "make_fits", "standard_columns", "standard_params"]
 

@@ -1,0 +1,1 @@
+"""A user's table and formula, made plain arrays and labels."""

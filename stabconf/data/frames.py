@@ -1,0 +1,151 @@
+"""Frames as they come from a user: made plain, and checked for what cannot be used."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from ..errors import InputError, InputTypeError
+from .cells import as_numbers
+
+__all__ = [
+    "as_frame",
+    "by_label",
+    "check_duplicates",
+    "check_finite",
+    "copied",
+    "has_labels",
+    "listed",
+    "numbers",
+    "plain",
+]
+
+
+def as_frame(data, argument):
+    """A frame of rows; ``argument`` names it in errors."""
+    if isinstance(data, pd.DataFrame):
+        return data
+    if isinstance(data, pd.Series):
+        return data.to_frame().T.infer_objects()
+    if isinstance(data, Mapping):
+        try:
+            return pd.DataFrame(data)
+        except ValueError as error:
+            raise InputError(
+                f"{argument} cannot be made a frame ({error}): give lists of one length, or a DataFrame"
+            ) from error
+    raise InputTypeError(
+        f"{argument} is a {type(data).__name__}: give a pandas DataFrame with the formula's columns"
+    )
+
+
+def copied(value):
+    """A copy of a user's data, which later changes of them leave alone; any other object as it is.
+
+    Examples
+    --------
+    >>> knots = [np.array([1.0, 2.0])]
+    >>> kept = copied(knots)
+    >>> knots[0][0] = 9.0
+    >>> kept
+    [array([1., 2.])]
+    """
+    if isinstance(value, (pd.DataFrame, pd.Series)):
+        made = value.copy()
+        made.index = value.index.copy(deep=True)  # it may be a view of an array
+        return made
+    if isinstance(value, (np.ndarray, pd.api.extensions.ExtensionArray)):
+        return value.copy()
+    if type(value) is dict:
+        return {name: copied(content) for name, content in value.items()}
+    return type(value)(map(copied, value)) if type(value) in (list, tuple, set) else value
+
+
+def by_label(values, index, what):
+    """A Series in the order of the rows, matched by label; anything else as it is, for it goes by position.
+
+    Parameters
+    ----------
+    values : Series or anything else
+    index : Index
+        Labels of the rows.
+    what : str
+        Names the values in errors.
+
+    Examples
+    --------
+    >>> by_label(pd.Series([1.0, 2.0], index=["b", "a"]), pd.Index(["a", "b"]), "weights").tolist()
+    [2.0, 1.0]
+    """
+    if not isinstance(values, pd.Series) or values.index.equals(index):
+        return values
+    lacking = index[~has_labels(values.index, index)]
+    if len(lacking):
+        problem = f"lacks the label {lacking[0]} of a row ({len(lacking)} of {len(index)} are not there)"
+    elif not (values.index.is_unique and index.is_unique):
+        problem = "has other labels than the rows, which have some more than once"
+        if not values.index.is_unique:
+            label = values.index[values.index.duplicated()][0]
+            problem = f"has the label {label} more than once"
+    else:
+        return values.reindex(index)
+    raise InputError(
+        f"{what} is a Series whose index {problem}: give it the index of the rows, or .to_numpy() if its "
+        "values are in their order"
+    )
+
+
+def has_labels(labels, index):
+    """Which entries of ``index`` are among the labels (bools)."""
+    return index.isin(labels) if labels.nlevels == index.nlevels else np.zeros(len(index), dtype=bool)
+
+
+def plain(frame, levels_from_data=False):
+    """Numbers as numpy's, so that missing values look the same everywhere; text with NA likewise."""
+    made = {}
+    for column in frame.columns:
+        values = frame[column]
+        dtype, extension = values.dtype, pd.api.types.is_extension_array_dtype(values.dtype)
+        if isinstance(dtype, pd.CategoricalDtype):
+            values = values.astype(object) if levels_from_data else values
+        elif extension and pd.api.types.is_numeric_dtype(dtype):
+            flag = pd.api.types.is_bool_dtype(dtype)
+            values = values.astype(object if flag else float).where(values.notna(), np.nan)
+        elif extension and pd.api.types.is_string_dtype(dtype) and dtype.na_value is pd.NA:
+            values = values.astype(object).where(values.notna(), np.nan)
+        made[column] = as_numbers(values)
+    return pd.DataFrame(made, index=frame.index)
+
+
+def check_duplicates(frame, columns, argument):
+    """Refuse columns that are there twice."""
+    twice = frame.columns[frame.columns.duplicated()]
+    clash = sorted({str(column) for column in columns if column in twice})
+    if clash:
+        raise InputError(
+            f"{argument} has more than one {listed(clash, 'column')}: rename or drop the duplicates"
+        )
+
+
+def check_finite(values, names, index, argument, allow_nan=False):
+    """Refuse values that are not finite (or, with ``allow_nan``, infinite)."""
+    bad = np.isinf(values) if allow_nan else ~np.isfinite(values)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise InputError(
+            f"{argument} gives {values[row, column]} for {names[column]!r} in row {index[row]} "
+            f"({int(bad.sum())} such values): remove or replace it"
+        )
+
+
+def listed(names, what):
+    """Names in words."""
+    return f"{what}{'s' if len(names) != 1 else ''} {', '.join(map(repr, names))}"
+
+
+def numbers(values, what):
+    """Values as an array of numbers; ``what`` names them in errors."""
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputTypeError(f"{what} are not numbers ({error}): give positive numbers") from error

@@ -1,0 +1,252 @@
+"""Which training rows new rows are ranked among, and by what weight, from a user's columns.
+
+``groups`` are columns or factors of a formula term; each combination of their values is a group.
+``weights`` are likelihood ratios of a shift of the covariates, known up to a constant (theory, section 7).
+A new row without a group or weight has no interval; a training row without a group is nobody's peer.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from ..errors import InputError, InputTypeError
+from ..rank import Peers
+from .frames import by_label, numbers
+
+__all__ = ["Ranking", "as_ranking"]
+
+_NAMED = 5  # groups that a message names
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups of the training and the new rows.
+
+    Attributes
+    ----------
+    names : list of str
+        Columns or factors that make them.
+    labels : list
+        Of the groups: values, or tuples of them where there are several names.
+    trained, new : (n,) and (m,) arrays of int
+        Position in ``labels``; -1 where a value is missing.
+    """
+
+    names: list
+    labels: list
+    trained: np.ndarray
+    new: np.ndarray
+
+    def columns(self, taken):
+        """Label columns of the new rows, ``{name: values}``; ``taken`` are names that are in use."""
+        if len(self.names) == 1:
+            return {"group": self._values(self.labels)}
+        names = [f"group_{name}" if name in taken else name for name in self.names]
+        parts = zip(*self.labels, strict=True)
+        return {name: self._values(part) for name, part in zip(names, parts, strict=True)}
+
+    def _values(self, labels):
+        values = pd.Series(list(labels), dtype=object)
+        return values.reindex(np.where(self.new < 0, len(labels), self.new)).infer_objects().to_numpy()
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How new rows are ranked: within groups, by weight, or both.
+
+    Attributes
+    ----------
+    count : int
+        Number of training rows.
+    groups : Groups or None
+    weights : tuple of arrays or None
+        Of the training rows (n,) and the new rows (m,), NaN where a new one is missing.
+    asked : (m,) array of bool or None
+        The new rows that intervals were made for.
+    """
+
+    count: int
+    groups: Groups | None
+    weights: tuple | None
+    asked: np.ndarray | None = None
+
+    def asked_for(self, complete):
+        """The same, with the rows that intervals were made for."""
+        return replace(self, asked=complete)
+
+    def known(self, complete):
+        """The complete new rows that have a group and a weight (bools)."""
+        if self.groups is not None:
+            complete = complete & (self.groups.new >= 0)
+        return complete if self.weights is None else complete & ~np.isnan(self.weights[1])
+
+    def parts(self, complete):
+        """Groups of the complete new rows, each with its `Peers`: a list of pairs."""
+        own = None if self.weights is None else self.weights[1][complete]
+        if self.groups is None:
+            return [(np.arange(len(own)), Peers(self.count, None, self.weights[0], own))]
+        out, new = [], self.groups.new[complete]
+        for code in np.unique(new):
+            which, rows = np.flatnonzero(new == code), np.flatnonzero(self.groups.trained == code)
+            weighted = (None, None) if own is None else (self.weights[0][rows], own[which])
+            out.append((which, Peers(self.count, rows, *weighted)))
+        return out
+
+    def attrs(self, intervals, complete):
+        """What a frame of intervals says of the ranking, in plain values."""
+        out = {"k": None, "n": self.count}
+        if self.weights is not None:
+            trained = self.weights[0]
+            out["effective_n"] = float(np.sum(trained) ** 2 / np.sum(np.square(trained)))
+        if self.groups is not None:
+            codes, first = np.unique(self.groups.new[complete], return_index=True)
+            n = np.broadcast_to(intervals.n, len(intervals.lower))[first]
+            k = np.broadcast_to(intervals.k, len(intervals.lower))[first]
+            whole = [int(value) if self.weights is None else None for value in k]
+            out["groups"] = {
+                self.groups.labels[code]: {"k": rank, "n": int(size)}
+                for code, rank, size in zip(codes, whole, n, strict=True)
+            }
+        return out
+
+    def columns(self, taken=()):
+        """Columns that say how the new rows are ranked, ``{name: values}``."""
+        out = {} if self.groups is None else self.groups.columns(taken)
+        return out if self.weights is None else {**out, "weight": self.weights[1]}
+
+
+def as_ranking(groups, weights, design, exog):
+    """The `Ranking` that a user asks for; None for all rows alike.
+
+    Parameters
+    ----------
+    groups : str, list of str or None
+    weights : str, callable, tuple of two arrays, array of both or None
+    design : Design
+    exog : DataFrame or None
+    """
+    if groups is None and weights is None:
+        return None
+    found = None if groups is None else _as_groups(groups, design, exog)
+    return Ranking(len(design.y), found, None if weights is None else _as_weights(weights, design, exog))
+
+
+def _as_groups(groups, design, exog):
+    terms = [groups] if isinstance(groups, str) else groups
+    if not (isinstance(terms, (list, tuple)) and terms and all(isinstance(term, str) for term in terms)):
+        raise InputTypeError(
+            f"groups={groups!r} is a {type(groups).__name__}: give a column, a list of columns, or a "
+            "formula term such as 'C(region)' or 'x > 2'"
+        )
+    factors = []
+    for term in terms:
+        made = design.factors(term, exog, "groups")
+        _check_rowwise(term, made, design)
+        factors += made
+    n, codes, values = len(design.y), None, []
+    for _, trained, new in factors:
+        code, levels = pd.factorize(np.concatenate([trained, new]), use_na_sentinel=True)
+        values.append(levels)
+        known = code >= 0 if codes is None else (codes >= 0) & (code >= 0)
+        codes = np.where(known, code if codes is None else codes * len(levels) + code, -1)
+    used, place = np.unique(codes[codes >= 0], return_inverse=True)
+    codes[codes >= 0] = place
+    spread = np.unravel_index(used, [len(levels) for levels in values])
+    each = [levels[at].tolist() for levels, at in zip(values, spread, strict=True)]
+    labels = each[0] if len(each) == 1 else list(zip(*each, strict=True))
+    _check_groups(groups, labels, codes[:n], codes[n:])
+    return Groups([name for name, _, _ in factors], labels, codes[:n], codes[n:])
+
+
+def _check_rowwise(term, factors, design):
+    """Refuse a term that depends on the other rows, as 'x > x.mean()' does: new rows have other ones."""
+    rows = design.frame_of(None)
+    if term in rows.columns:
+        return
+    for f, (name, trained, _) in enumerate(factors):
+        some = [[at] for at in np.unique(pd.factorize(trained)[0], return_index=True)[1][:_NAMED]]
+        for part in (np.arange(0, len(rows), 2), *some):
+            try:
+                again = design.factors(term, rows.iloc[part], "groups")[f][2]
+            except InputError:
+                again = None
+            if again is None or list(again) != list(trained[part]):
+                raise InputError(
+                    f"groups={term!r}: the value of {name!r} in a row depends on the other rows: make it a "
+                    "column of both frames, or give a term with fixed edges such as 'pd.cut(x, [0, 1, 2])'"
+                )
+
+
+def _check_groups(groups, labels, trained, new):
+    """Refuse groups that training does not have, and columns that are no groups."""
+    unseen = np.setdiff1d(new[new >= 0], trained)
+    if len(unseen):
+        named = ", ".join(repr(labels[code]) for code in unseen[:_NAMED])
+        more = f" and {len(unseen) - _NAMED} more" if len(unseen) > _NAMED else ""
+        raise InputError(
+            f"groups={groups!r}: exog has groups that training did not have ({named}{more}): drop those "
+            "rows, recode them, or give a term with fixed edges such as 'pd.cut(x, [0, 1, 2])'"
+        )
+    count = len(np.unique(trained[trained >= 0]))
+    if count > max(1, len(trained) // 2):
+        raise InputError(
+            f"groups={groups!r} has {count} values in {len(trained)} rows: give a column with few, or "
+            "cut it, as in 'x > 2' or 'pd.cut(x, [0, 1, 2])'"
+        )
+
+
+def _as_weights(weights, design, exog):
+    frames = design.frame_of(None), design.frame_of(exog)
+    if isinstance(weights, str):
+        for frame, argument in zip(frames, ("data", "exog"), strict=True):
+            if weights not in frame.columns:
+                raise InputError(
+                    f"weights={weights!r} is not a column of {argument}: add it, or give a callable or a "
+                    "tuple of arrays (training, new)"
+                )
+        name, pair = f"weights={weights!r}", tuple(frame[weights] for frame in frames)
+    elif callable(weights):
+        name, pair = "weights", tuple(weights(frame) for frame in frames)
+    elif isinstance(weights, (tuple, list)) and len(weights) == 2:
+        name, pair = "weights", tuple(weights)
+    elif np.ndim(weights) == 1 and len(weights) - len(frames[1]) in (len(design.labels), len(frames[0])):
+        count = len(weights) - len(frames[1])  # training rows, then new ones
+        labels = design.index if count == len(frames[0]) else design.labels
+        values = np.asarray(by_label(weights, labels.append(frames[1].index), "weights"))
+        name, pair = "weights", np.split(values, [count])
+    else:
+        raise InputTypeError(
+            f"weights is a {type(weights).__name__}: give a column, a callable of a frame, a tuple of two "
+            "arrays (training, new), or one array of both, one after the other"
+        )
+    trained, new = pair
+    if isinstance(trained, pd.Series) and not trained.index.equals(design.labels):
+        trained = by_label(trained, design.index, f"{name} of the training rows")
+    new = by_label(new, frames[1].index, f"{name} of the new rows")
+    trained, new = (numbers(values, f"the values of {name}") for values in (trained, new))
+    if trained.shape == (len(design.labels),):
+        trained = trained[design.kept]
+    for values, count, rows in ((trained, len(frames[0]), "training"), (new, len(frames[1]), "new")):
+        if values.shape != (count,):
+            raise InputError(
+                f"{name} has shape {values.shape} for the {count} {rows} rows: give one value a row"
+            )
+    _check_weights(name, trained, new)
+    return trained, new
+
+
+def _check_weights(name, trained, new):
+    bad = trained[~(np.isfinite(trained) & (trained >= 0))]
+    if len(bad):
+        raise InputError(
+            f"{name} has the value {bad[0]:g} in training: weights must be finite and 0 or more; give 0 to "
+            "rows that do not count"
+        )
+    if not np.any(trained > 0):
+        raise InputError(f"{name} is 0 for all training rows: give a positive weight to some")
+    bad = new[~(np.isnan(new) | (np.isfinite(new) & (new > 0)))]
+    if len(bad):
+        raise InputError(
+            f"{name} has the value {bad[0]:g} in a new row: weights of new rows must be positive and finite"
+        )

@@ -1,0 +1,91 @@
+"""Tables in files: CSV, TSV and Parquet, by the ending of the name."""
+
+import io
+import zlib
+from lzma import LZMAError
+from pathlib import Path
+from zipfile import BadZipFile
+
+import pandas as pd
+
+from ..errors import InputError
+from ..files import check_folder, write_whole
+
+__all__ = ["check_table_path", "read_table", "table_kind", "write_table"]
+
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_PACKED = (".gz", ".bz2", ".xz", ".zip")
+
+
+def table_kind(path):
+    """ ".csv", ".tsv" or ".parquet"; text may be packed (``.csv.gz``) for reading.
+
+    Examples
+    --------
+    >>> table_kind("cars.csv"), table_kind("Cars.TSV.gz")
+    ('.csv', '.tsv')
+    """
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    kind = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] in _PACKED else (suffixes or [""])[-1]
+    if kind not in (*_SEPARATORS, ".parquet"):
+        raise InputError(f"{str(path)!r}: give a file that ends in .csv, .tsv or .parquet")
+    return kind
+
+
+def read_table(path):
+    """A table from a file."""
+    kind = table_kind(path)
+    if not Path(path).is_file():
+        raise InputError(f"there is no file {str(path)!r}")
+    try:
+        if kind == ".parquet":
+            return _with_pyarrow(lambda: pd.read_parquet(path, engine="pyarrow"))
+        return _separated(path, kind)
+    except (ValueError, OSError, EOFError, BadZipFile, LZMAError, zlib.error) as error:
+        if isinstance(error, InputError):
+            raise
+        reason = str(error).strip().split("\n")[0]
+        raise InputError(f"{str(path)!r} cannot be read as {kind[1:].upper()}: {reason}") from error
+
+
+def _separated(path, kind):
+    frame = pd.read_csv(path, sep=_SEPARATORS[kind])
+    if frame.shape[1] == 1 and any(
+        sign in str(frame.columns[0]) for sign in {";", ",", "\t"} - {_SEPARATORS[kind]}
+    ):
+        raise InputError(
+            f"{str(path)!r} has one column, {str(frame.columns[0])!r}: separate columns by commas in .csv "
+            "and by tabs in .tsv"
+        )
+    return frame
+
+
+def check_table_path(path, argument):
+    """The kind of a table to write, once it is known that it can be; errors name ``argument``."""
+    kind = table_kind(check_folder(path, argument))
+    if Path(path).suffix.lower() != kind:
+        raise InputError(
+            f"{argument}={str(path)!r}: tables are written as .csv, .tsv or .parquet, not packed"
+        )
+    return kind
+
+
+def write_table(path, frame):
+    """Write a table, index included, whole or not at all."""
+    kind = check_table_path(path, "path")
+    if kind == ".parquet":
+        out = io.BytesIO()
+        plain = frame.copy()
+        plain.attrs = {}  # records of the intervals, which Parquet cannot hold
+        _with_pyarrow(lambda: plain.to_parquet(out, engine="pyarrow"))
+        return write_whole(path, out.getvalue())
+    return write_whole(path, frame.to_csv(sep=_SEPARATORS[kind]).encode("utf-8"))
+
+
+def _with_pyarrow(action):
+    try:
+        return action()
+    except ImportError as error:
+        raise InputError(
+            "Parquet needs pyarrow: pip install pyarrow (or 'stabconf[parquet]'), or use .csv"
+        ) from error

@@ -1,0 +1,155 @@
+"""Units of the fit: centre and scale of the response and of the columns (theory, section 2).
+
+Whatever is learned before the regression is learned from the training rows and held fixed for every
+candidate response. The response is centred by an order statistic and divided by its quartile distance.
+Columns are divided so that a unit change means the same whatever they are made of: a numeric column by its
+standard deviation, an indicator by 1/2, however rare it is. An indicator divided by its own standard
+deviation would let a training row that owns it fit itself where a new row cannot, and intervals would cover
+too little.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..rank import ceil_rank
+
+__all__ = ["ColumnKinds", "ColumnUnits", "column_units", "location_scale", "spans_constant"]
+
+_IQR_TO_SD, _MAD_TO_SD = 1.349, 1.2533
+_INDICATOR = 0.5  # scale of a column made of categories: that of a balanced indicator
+
+
+def location_scale(y, level=0.5):
+    """Location and scale of responses: their level-quantile, and their quartile distance / 1.349.
+
+    Parameters
+    ----------
+    y : (n,) array
+    level : float or None
+        None fixes the location at 0, for a design that no constant is in the span of.
+
+    Returns
+    -------
+    centre, scale : float
+        Where the quartiles coincide the scale is 1.2533 times the mean distance from the centre, and 1
+        where that is 0 too.
+
+    Examples
+    --------
+    >>> location_scale(np.array([1.0, 2.0, 3.0, 4.0, 100.0]))[0]
+    3.0
+    """
+    ordered = np.sort(y)
+    low, high = (ordered[ceil_rank(share, len(ordered)) - 1] for share in (0.25, 0.75))
+    centre = 0.0 if level is None else float(ordered[ceil_rank(level, len(ordered)) - 1])
+    scale = float(high - low) / _IQR_TO_SD
+    if not scale > 0:
+        scale = _MAD_TO_SD * float(np.mean(np.abs(ordered - centre)))
+    return centre, scale if scale > 0 else 1.0
+
+
+def spans_constant(X):
+    """Coefficients (p,) with which the columns add up to 1 in every row; None where there are none."""
+    found = np.linalg.lstsq(X, np.ones(len(X)), rcond=None)[0]
+    return found if np.all(np.abs(X @ found - 1.0) <= 1e-8) else None
+
+
+@dataclass(frozen=True)
+class ColumnKinds:
+    """What the columns of a design are made of.
+
+    Attributes
+    ----------
+    intercept : int or None
+        Position of the intercept.
+    categorical : (p,) array of bool
+        Columns made of categorical factors alone.
+    parts : dict
+        ``{column: (n,) array}``: the numeric part of columns made of categorical and numeric factors.
+    """
+
+    intercept: int | None
+    categorical: np.ndarray
+    parts: dict = field(default_factory=dict)
+
+    @classmethod
+    def numeric(cls, count, intercept):
+        """Columns of numbers alone, as many as ``count``."""
+        return cls(intercept, np.zeros(count, dtype=bool))
+
+    def take(self, rows):
+        """The same for some of the rows."""
+        return ColumnKinds(
+            self.intercept, self.categorical, {j: part[rows] for j, part in self.parts.items()}
+        )
+
+
+@dataclass(frozen=True)
+class ColumnUnits:
+    """Centre and scale of the design columns: ``(X - mean) / scale``.
+
+    Attributes
+    ----------
+    mean, scale : (p,) arrays
+    """
+
+    mean: np.ndarray
+    scale: np.ndarray
+
+    def apply(self, X):
+        """Standardised copy of ``X``."""
+        out = X - self.mean
+        out /= self.scale
+        return out
+
+    def undo(self, rows):
+        """Rows in the units of the design columns from standardised ones."""
+        return rows * self.scale + self.mean
+
+    def coefficients(self, theta, centre, scale, intercept, constant=None):
+        """Coefficients in the units of the design columns from standardised ones.
+
+        ``constant`` (p,) are coefficients that make a constant where no column is the intercept.
+        """
+        beta = scale * theta / self.scale
+        if intercept is not None:
+            slopes = np.delete(beta * self.mean, intercept).sum()
+            beta[intercept] = centre + scale * theta[intercept] - slopes
+        elif constant is not None:
+            beta = beta + centre * constant
+        return beta
+
+
+def column_units(X, kinds, standardize=True):
+    """The `ColumnUnits` of a design, and which of its columns are constant.
+
+    Parameters
+    ----------
+    X : (n, p) array
+    kinds : ColumnKinds
+    standardize : bool
+        False leaves columns as they are.
+
+    Returns
+    -------
+    ColumnUnits
+    constant : (p,) array of bool
+        The intercept does not count.
+    """
+    p = X.shape[1]
+    mean, scale, constant = np.zeros(p), np.ones(p), np.zeros(p, dtype=bool)
+    if not standardize:
+        return ColumnUnits(mean, scale), constant
+    low, high = X.min(axis=0), X.max(axis=0)
+    constant = high - low <= 1e-13 * np.maximum(np.abs(low), np.abs(high))
+    two_values = np.all((low == X) | (high == X), axis=0)
+    scale = np.where(two_values, (high - low) / 2.0, X.std(axis=0))
+    scale[constant] = 1.0
+    scale[kinds.categorical] = _INDICATOR
+    for j, part in kinds.parts.items():
+        scale[j] = _INDICATOR * (float(np.std(part)) or 1.0)
+    if kinds.intercept is not None:
+        mean = X.mean(axis=0)
+        mean[kinds.intercept], scale[kinds.intercept], constant[kinds.intercept] = 0.0, 1.0, False
+    return ColumnUnits(mean, scale), constant

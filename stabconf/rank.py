@@ -1,0 +1,310 @@
+"""Conformity scores and the conformal order statistic (theory, section 1).
+
+p(z) = (1 + #{i : E_i >= E_N}) / N and the set is {z : p(z) > alpha}, which is E_N <= the k-th smallest
+of E_1..E_n with k = ceil((1 - alpha) N). Within groups, or with weights for a shift of the covariates
+(section 7), only some rows count, or each with its weight: `Peers` says which, and a `Rank` is the order
+statistic that follows. Stability adds ``r * a_i`` to each score, with one number r a new row:
+`kth_of_lines` finds the k-th smallest of such sums for many r at once.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+__all__ = [
+    "Peers",
+    "Rank",
+    "ceil_rank",
+    "conformal_rank",
+    "kth_of_lines",
+    "kth_smallest",
+    "p_values",
+    "window_lines",
+]
+
+_DIRECT = 16384  # sums to sort directly rather than to narrow down first
+
+
+def ceil_rank(share, count):
+    """``ceil(share * count)``, guarded against floating point: (1 - 0.7) * 10 counts as 3.
+
+    Examples
+    --------
+    >>> ceil_rank(1 - 0.7, 10), ceil_rank(0.9, 11)
+    (3, 10)
+    """
+    product = share * count
+    return math.ceil(product - 1e-12 * max(1.0, product))
+
+
+def conformal_rank(alpha, n):
+    """k = ceil((1 - alpha)(n + 1)); larger than n where the set is the whole line.
+
+    Examples
+    --------
+    >>> conformal_rank(0.1, 99), conformal_rank(0.05, 10)
+    (90, 11)
+    """
+    return ceil_rank(1.0 - alpha, n + 1)
+
+
+@dataclass(frozen=True)
+class Rank:
+    """An order statistic of the training scores: the smallest one up to which rows of a mass lie.
+
+    Attributes
+    ----------
+    mass : int, float or (m,) array
+        The rank k where every row counts once; else the weight that must lie at or below the order
+        statistic, one for all new rows or one each.
+    which : (c,) array of int or None
+        The rows that count; None for all.
+    weights : (c,) array or None
+        Their weights, positive; None where each counts once.
+    """
+
+    mass: int | float | np.ndarray
+    which: np.ndarray | None = None
+    weights: np.ndarray | None = None
+
+    def of(self, values):
+        """The values (..., n) of the rows that count (..., c)."""
+        values = np.asarray(values)
+        return values if self.which is None else values[..., self.which]
+
+    def kth(self, values):
+        """The order statistic of values (..., n), or (m, n) or (n,) for a mass of each new row; ``inf``
+        where the rows have less than the mass.
+
+        Examples
+        --------
+        >>> scores = np.array([3.0, 1.0, 2.0])
+        >>> float(Rank(2).kth(scores)), float(Rank(0.6, weights=np.array([1.0, 0.2, 0.3])).kth(scores))
+        (2.0, 3.0)
+        """
+        values = self.of(values)
+        if self.weights is None:
+            return kth_smallest(values, self.mass)
+        order = np.argsort(values, axis=-1)
+        heap = np.cumsum(self.weights[order], axis=-1)
+        if values.ndim == 1:
+            return np.append(values[order], np.inf)[np.searchsorted(heap, self.mass)]
+        place = np.sum(heap < np.asarray(self.mass)[..., None], axis=-1)
+        padded = np.concatenate(
+            [np.take_along_axis(values, order, axis=-1), np.full((*values.shape[:-1], 1), np.inf)], axis=-1
+        )
+        return np.take_along_axis(padded, place[..., None], axis=-1)[..., 0]
+
+    def first(self, values):
+        """Rows that count, by ascending values (c,), and the place of the first up to which rows have the
+        mass; c where all have less."""
+        order = np.argsort(self.of(values), kind="stable")
+        heap = np.arange(1, len(order) + 1) if self.weights is None else np.cumsum(self.weights[order])
+        return order if self.which is None else self.which[order], np.searchsorted(heap, self.mass)
+
+    def passed(self, below):
+        """Whether rows (..., n) that lie below a score have the mass, so that the score is too large."""
+        below = self.of(below)
+        heap = np.sum(below, axis=-1) if self.weights is None else below @ self.weights
+        return heap >= self.mass
+
+    def window(self, low, high):
+        """The rows that can be the order statistic of scores between two bounds (n,).
+
+        Returns
+        -------
+        rows : (w,) array of int
+        rank : Rank
+            The same order statistic among these rows alone.
+        """
+        low, high = self.of(low), self.of(high)
+        alone = replace(self, which=None)
+        below = high < replace(alone, mass=np.min(self.mass)).kth(low)
+        kept = np.flatnonzero(~below & (low <= replace(alone, mass=np.max(self.mass)).kth(high)))
+        gone = np.count_nonzero(below) if self.weights is None else float(np.sum(self.weights[below]))
+        weights = None if self.weights is None else self.weights[kept]
+        return kept if self.which is None else self.which[kept], Rank(self.mass - gone, None, weights)
+
+    def take(self, rows):
+        """The same for some of the new rows."""
+        return replace(self, mass=self.mass[rows]) if np.ndim(self.mass) else self
+
+    def alone(self):
+        """The same among the rows that count, whose values come without the others'."""
+        return replace(self, which=None)
+
+    def within(self):
+        """The same with no more mass than all rows have, so that the order statistic is finite."""
+        if self.weights is None:
+            return self
+        return replace(self, mass=np.minimum(self.mass, (1.0 - 1e-12) * np.sum(self.weights)))
+
+    @property
+    def shared(self):
+        """Whether it is one for all new rows."""
+        return np.ndim(self.mass) == 0
+
+
+@dataclass(frozen=True)
+class Peers:
+    """The training rows that new rows are ranked among, and how much each counts (theory, section 7).
+
+    Attributes
+    ----------
+    count : int
+        Number of training rows.
+    which : (c,) array of int or None
+        Those that count: a group's; None for all.
+    weights : (c,) array or None
+        Likelihood ratios at those rows, not negative; None where each counts once.
+    own : (m,) array or None
+        The same at the new rows.
+    """
+
+    count: int
+    which: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    own: np.ndarray | None = None
+
+    @property
+    def size(self):
+        """Number of rows that count."""
+        return self.count if self.which is None else len(self.which)
+
+    def rank(self, alpha):
+        """The `Rank` up to which new scores are in the set."""
+        if self.weights is None:
+            return Rank(conformal_rank(alpha, self.size), self.which)
+        total = float(np.sum(self.weights)) + self.own
+        some = self.weights > 0
+        which = np.arange(self.count) if self.which is None else self.which
+        # Guarded against floating point as `ceil_rank` is.
+        return Rank((1.0 - alpha - 1e-12) * total, which[some], self.weights[some])
+
+    def place(self, alpha):
+        """The rank k, an integer; with weights one a new row, in units of the mean weight and not whole.
+        Larger than `size` where the set is the whole line."""
+        if self.weights is None:
+            return conformal_rank(alpha, self.size)
+        with np.errstate(divide="ignore"):
+            return self.rank(alpha).mass * (self.size / np.sum(self.weights))
+
+    def among(self, rows):
+        """The same where only some training rows have scores, in this order."""
+        if self.which is None:
+            return replace(
+                self, count=len(rows), weights=None if self.weights is None else self.weights[rows]
+            )
+        place = np.full(self.count, -1)
+        place[rows] = np.arange(len(rows))
+        place = place[self.which]
+        kept = place >= 0
+        weights = None if self.weights is None else self.weights[kept]
+        return Peers(len(rows), place[kept], weights, self.own)
+
+    def open(self, alpha):
+        """Which new rows have the whole line as their set (m,), or one flag for all."""
+        if self.weights is None:
+            return conformal_rank(alpha, self.size) > self.size
+        return np.sum(self.weights) < self.rank(alpha).mass
+
+    def p(self, above):
+        """p-values of new rows, one each or one for all, from whether the training scores are no smaller
+        than the new one (..., n)."""
+        above = above if self.which is None else above[..., self.which]
+        if self.weights is None:
+            return (1.0 + np.sum(above, axis=-1)) / (self.size + 1.0)
+        return (self.own + above @ self.weights) / (np.sum(self.weights) + self.own)
+
+    def take(self, rows):
+        """The same for some of the new rows."""
+        return self if self.own is None else replace(self, own=self.own[rows])
+
+
+def p_values(scores, new_score):
+    """Conformal p-values ``(1 + #{E_i >= E_N}) / N``.
+
+    Parameters
+    ----------
+    scores : (..., n) array
+    new_score : (...) array
+
+    Examples
+    --------
+    >>> p_values(np.array([1.0, 2.0, 3.0]), 2.0)
+    np.float64(0.75)
+    """
+    scores = np.asarray(scores)
+    above = np.sum(scores >= np.asarray(new_score)[..., None], axis=-1)
+    return (1.0 + above) / (scores.shape[-1] + 1.0)
+
+
+def kth_smallest(values, k):
+    """k-th smallest along the last axis, k from 1; ``inf`` where k exceeds its length."""
+    values = np.asarray(values)
+    if k > values.shape[-1]:
+        return np.full(values.shape[:-1], np.inf)
+    return np.partition(values, k - 1, axis=-1)[..., k - 1]
+
+
+def kth_of_lines(offset, slope, rank, r):
+    """The exact order statistic of ``offset + r_j * slope`` for every ``r_j``.
+
+    The r are sorted and halved; between two of them only the lines that reach the window of the order
+    statistic can be it, so each half goes on with few lines. Cost and memory grow with n + m, not
+    with n times m.
+
+    Parameters
+    ----------
+    offset, slope : (n,) arrays
+        Slopes must not be negative.
+    rank : Rank
+        With one mass for all r, or one each.
+    r : (m,) array
+
+    Returns
+    -------
+    (m,) array
+
+    Examples
+    --------
+    >>> kth_of_lines(np.array([1.0, 2.0]), np.array([2.0, 0.0]), Rank(1), np.array([0.0, 3.0]))
+    array([1., 2.])
+    """
+    r = np.asarray(r, dtype=float)
+    finite = np.isfinite(r)
+    out = np.where(r > 0, np.inf, -np.inf)
+    order = np.flatnonzero(finite)[np.argsort(r[finite])]
+    ordered = np.empty(len(order))
+    _narrow(np.asarray(offset), np.asarray(slope), rank.take(order), r[order], ordered)
+    out[order] = ordered
+    return out
+
+
+def window_lines(offset, slope, rank, low, high):
+    """The lines that can be the order statistic for some r in ``[low, high]``, and the rank among them.
+
+    Returns
+    -------
+    offset, slope : arrays
+    rank : Rank
+    """
+    rows, near = rank.window(offset + low * slope, offset + high * slope)
+    return offset[rows], slope[rows], near
+
+
+def _narrow(offset, slope, rank, r, out):
+    """Fill ``out`` for ascending ``r``; see `kth_of_lines`."""
+    if len(r) == 0:
+        return
+    if len(r) * len(offset) <= _DIRECT:
+        out[:] = rank.kth(offset + r[:, None] * slope)
+        return
+    if r[0] == r[-1]:
+        out[:] = rank.kth(offset + r[0] * slope)
+        return
+    offset, slope, rank = window_lines(offset, slope, rank, r[0], r[-1])
+    half = len(r) // 2
+    for part in (slice(None, half), slice(half, None)):
+        _narrow(offset, slope, rank.take(part), r[part], out[part])

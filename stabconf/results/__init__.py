@@ -1,0 +1,1 @@
+"""Labels on numbers: what a user holds after a fit."""

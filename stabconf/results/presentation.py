@@ -1,0 +1,330 @@
+"""What every results class can show: width reports, figures, and a report of all of it.
+
+Written against what all of them have (``predict``, ``conf_int_conformal``, ``summary``, ``model`` and the
+design); options go through to ``conf_int_conformal``, so whatever method it has, these have.
+"""
+
+import warnings
+from collections.abc import Hashable
+
+import numpy as np
+
+from ..checks import check_one_alpha
+from ..data.bins import crossed
+from ..errors import AssumptionError, InputError, InputTypeError, StabconfWarning
+from ..show.coverage import coverage_table
+from ..show.plots import draw_conformity, draw_coverage, draw_intervals, draw_stability, draw_widths
+from ..show.report import check_path, collect, write_report
+from .penalty_path import as_penalties, stability_path
+from .showing import bands_of, bands_of_levels
+
+__all__ = ["Presentation"]
+
+_LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+_PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+_PATH_ROWS = 100
+
+
+class Presentation:
+    """Tables, figures and reports of results; a part of every results class."""
+
+    def width_report(self, new=None, by=None, alpha=None, response=None, **options):
+        """Widths of the intervals, in all or by group, and their coverage where responses are known.
+
+        Parameters
+        ----------
+        new : DataFrame, optional
+            New rows; the training design points by default.
+        by : str, mapping, or list of these, optional
+            Groups: a column, a term such as ``"C(g)"`` or ``"income > 500"``; bins of a number as
+            ``{"income": 4}`` (of equal counts) or ``{"income": [0, 500, 1000]}`` (closed on the right).
+        alpha : float, optional
+            Miscoverage, by default ``default_alpha``: 0.05, or what `stabconf.conformal` was given.
+        response : str or sequence of float, optional
+            Responses of ``new`` as the model has them (transformed, where the formula does that; a Series
+            is matched by label), or their column. By default the left side of the formula, where ``new``
+            has its columns. The training rows have shaped the fit: they are not used to judge coverage.
+        **options
+            Of `conf_int_conformal`, ``method`` and ``side`` too.
+
+        Returns
+        -------
+        WidthReport
+            A DataFrame, a line a group, with ``to_markdown()``, ``to_latex()`` and ``to_html()``. Beside
+            the coverage is the range in which it should fall if intervals cover as promised.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> data = engel.load_pandas().data
+        >>> res = stabconf.fit("foodexp ~ income", data.iloc[::2], loss="huber")
+        >>> report = res.width_report(data.iloc[1::2], by={"income": [0, 800, 5000]}, alpha=0.1)
+        >>> report[["count", "mean", "coverage"]].round(2).reset_index()
+                income  count    mean  coverage
+        0     (0, 800]     43  338.65      1.00
+        1  (800, 5000]     74  338.92      0.88
+        """
+        bands = bands_of(self, new, alpha, response, options)
+        return bands.report(self._groups(bands, by))
+
+    def plot_intervals(self, new=None, x=None, alpha=None, response=None, ax=None, **options):
+        """Intervals with predictions, and responses over them where they are known.
+
+        Parameters
+        ----------
+        new : DataFrame, optional
+            New rows; the training design points by default.
+        x : str, optional
+            A column, or a term, to draw them against; by default rows are sorted by their prediction.
+        alpha, response, **options
+            As in `width_report`.
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        Axes
+            Rows with missing values are left out; infinite ends go to the edge, marked.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
+        >>> ax = res.plot_intervals(x="income", alpha=0.1)
+        >>> ax.get_xlabel(), ax.get_ylabel()
+        ('income', 'foodexp')
+        """
+        bands = bands_of(self, new, alpha, response, options)
+        return draw_intervals(bands, None if x is None else self._column(bands, x), x, ax)
+
+    def plot_conformity(self, new, alpha=None, z=None, side="two-sided", bound=None, ax=None):
+        """The conformity function of one row: p, between p_lo and p_up, with the set marked.
+
+        Parameters
+        ----------
+        new : DataFrame
+            One row.
+        alpha : float, optional
+        z : sequence of float, optional
+            Candidate responses; by default 201 of them about the set.
+        side, bound
+            As in `conformity`.
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        Axes
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad")
+        >>> ax = res.plot_conformity({"income": [500.0]}, alpha=0.1)
+        >>> ax.get_xlabel()
+        'candidate for foodexp'
+        """
+        if not hasattr(self, "conformity"):
+            raise AssumptionError(
+                f"plot_conformity needs p-values of candidates, and {type(self).__name__} has none: fit "
+                "with a loss and a penalty"
+            )
+        bands = bands_of(self, new, alpha, None, {"method": "exact", "side": side})
+        if len(bands.frame) != 1 or np.isnan(bands.lower).any():
+            raise InputError(
+                f"new has {len(bands.frame)} rows, {int(np.isnan(bands.lower).sum())} of them with missing "
+                "values: give one complete row, new.iloc[[0]] say"
+            )
+        lower, upper = bands.lower[0], bands.upper[0]
+        if z is None:
+            z = _candidates(lower, upper, bands.mean[0], self._design.y)
+        p = self.conformity(new, z, side, **({} if bound is None else {"bound": bound}))
+        p = p.reindex(columns=["p", "p_lo", "p_up"])
+        p = p.fillna({"p_lo": p["p"], "p_up": p["p"]})  # no bounds: the curve itself
+        columns = (p.index.get_level_values("z"), *(p[name] for name in p))
+        pieces = next(iter(bands.attrs["pieces"].values()), [(lower, upper)])
+        arrays = [np.asarray(values, dtype=float) for values in columns]
+        order = np.argsort(arrays[0])
+        arrays = [values[order] for values in arrays]
+        return draw_conformity(
+            *arrays, pieces, bands.attrs["alpha"], bands.mean[0], bands.attrs["response"], ax
+        )
+
+    def plot_widths(self, new=None, by=None, alpha=None, ax=None, **options):
+        """The distribution of the widths: a histogram, or by group a box (5, 25, 50, 75, 95 %) and points.
+
+        Parameters
+        ----------
+        new, by, alpha, **options
+            As in `width_report`; several groupings are crossed.
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        Axes
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
+        >>> [label.get_text() for label in res.plot_widths(by={"income": 2}).get_yticklabels()]
+        ['[377.1, 884]\\n(n = 118)', '(884, 4958]\\n(n = 117)']
+        """
+        bands = bands_of(self, new, alpha, None, options)
+        groups = self._groups(bands, by)
+        return draw_widths(bands.widths, *crossed(groups), bands.attrs, ax)
+
+    def plot_stability(self, new=None, penalties=None, alpha=None, ax=None, progress=False):
+        """Mean width of exact, stable and ball intervals over penalties; the fit's own is marked.
+
+        Refits with each penalty. Choosing one by this figure uses the rows that the intervals rest on:
+        `stabconf.select_penalty` chooses without harm to the guarantee.
+
+        Parameters
+        ----------
+        new : DataFrame, optional
+            New rows; by default up to 100 of the training design points.
+        penalties : sequence of float, optional
+            By default from 0.001 to 10.
+        alpha : float, optional
+        ax : matplotlib Axes, optional
+        progress : bool or None
+            Show a progress bar.
+
+        Returns
+        -------
+        Axes
+            Its right axis has the share of the stable width that is owed to stability.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad")
+        >>> ax = res.plot_stability(penalties=[0.01, 0.1, 1.0], alpha=0.1)
+        >>> [line.get_label() for line in ax.get_lines()]
+        ['exact', 'stable', 'ball', 'chosen: 0.01']
+        """
+        if not hasattr(self, "_with_penalty"):
+            raise AssumptionError(
+                f"plot_stability refits with other penalties, and {type(self).__name__} has none: fit with "
+                "a loss and a penalty"
+            )
+        self._require_refit("plot_stability")
+        alpha, chosen = check_one_alpha(self._level(alpha)), float(self.model.penalty.strength)
+        penalties = as_penalties(penalties, [*_PENALTIES, chosen])
+        if new is None:
+            frame = self._design.frame_of(None)
+            new = frame.iloc[np.linspace(0, len(frame) - 1, min(len(frame), _PATH_ROWS)).astype(int)]
+        path = stability_path(self, new, penalties, alpha, progress)
+        return draw_stability(path, chosen, alpha, self._design.response, ax)
+
+    def plot_coverage(self, new, alphas=None, response=None, ax=None, **options):
+        """Coverage of known responses against what was asked for, over levels.
+
+        Parameters
+        ----------
+        new : DataFrame
+            New rows, which the fit has not seen, with their responses.
+        alphas : sequence of float, optional
+            By default 0.05, 0.1, 0.2, ..., 0.8, and ``default_alpha``.
+        response, **options
+            As in `width_report`.
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        Axes
+            The band is where the coverage falls in 95 % of samples (of the training rows and as many new
+            ones) if intervals cover as promised, at each level; `WidthReport` says more. With ``weights``
+            there is none.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> data = engel.load_pandas().data.sample(frac=1.0, random_state=0)
+        >>> res = stabconf.fit("foodexp ~ income", data.iloc[:150], loss="huber")
+        >>> res.plot_coverage(data.iloc[150:]).get_xlabel()
+        'coverage asked for, 1 - alpha'
+        """
+        if new is None:
+            raise InputError("new=None: coverage is of rows that the fit has not seen; give them as new")
+        if response is None and self._design.responses(new) is None:
+            raise InputError(
+                f"new does not have the columns of the response {self._design.response!r}: add them, or "
+                "give response="
+            )
+        if "alpha" in options:
+            raise InputError(f"alpha={options['alpha']!r}: the figure is over levels; give them as alphas")
+        alphas = np.append(_LEVELS, self.default_alpha) if alphas is None else alphas
+        alphas = sorted(set(np.atleast_1d(alphas).tolist()))
+        levels = bands_of_levels(self, new, alphas, response, options)
+        if np.isnan(levels[0].hits).all():
+            raise InputError(
+                f"none of the {len(levels[0].hits)} new rows has both an interval and a response: give "
+                "complete rows"
+            )
+        return draw_coverage(coverage_table(levels), ax)
+
+    def report(self, path, new=None, alpha=None, by=None, response=None, **options):
+        """Write a report: summary, widths, figures, data checks, how to cite, versions.
+
+        Parameters
+        ----------
+        path : path-like
+            ``.html`` for one file that needs nothing else; ``.md`` for Markdown, with its figures in
+            a folder beside it, ``name_files`` for ``name.md``. Files appear whole or not at all, and the
+            same input gives the same bytes.
+        new, alpha, by, response, **options
+            As in `width_report`.
+
+        Returns
+        -------
+        pathlib.Path
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     res.report(os.path.join(folder, "Engel.html"), {"income": [500.0]}, alpha=0.1).name
+        'Engel.html'
+        """
+        target = check_path(path)
+        bands = bands_of(self, new, alpha, response, options)
+        groups = self._groups(bands, by)
+        with warnings.catch_warnings():  # said above, by the intervals themselves
+            warnings.simplefilter("ignore", StabconfWarning)
+            summary = self._summary_of(bands, new, options)
+        return write_report(target, collect(self, bands, groups, summary, new, options))
+
+    def _groups(self, bands, by):
+        return bands.groups(by, lambda term: self._design.terms(term, bands.frame, "by"))
+
+    def _column(self, bands, x):
+        """A column of the frame, or the value of a term."""
+        columns = bands.frame.columns
+        if not isinstance(x, Hashable):
+            raise InputTypeError(f"x is a {type(x).__name__}: give the name of a column, or a term")
+        if x in columns:
+            return bands.column(x)
+        if not isinstance(x, str):
+            raise InputError(f"x={x!r} is not a column: there are {', '.join(map(str, columns))}")
+        values = list(self._design.terms(x, bands.frame, "x").values())
+        if len(values) != 1:
+            raise InputError(f"x={x!r} has {len(values)} parts: give one column or term")
+        return values[0]
+
+
+def _candidates(lower, upper, prediction, y):
+    """Candidates about the set, and about the responses where it is infinite."""
+    reach = np.ptp(y)
+    low = lower if np.isfinite(lower) else min(prediction, y.min()) - 0.2 * reach
+    high = upper if np.isfinite(upper) else max(prediction, y.max()) + 0.2 * reach
+    margin = 0.4 * (high - low) or 1.0
+    return np.unique(np.append(np.linspace(low - margin, high + margin, 199), [low, high]))

@@ -1,0 +1,156 @@
+"""Exact sets for losses with clipped slopes: LAD, quantile, Huber, squared; ridge or elastic net.
+
+The fit no longer depends on the new response once its slope is at a bound, so one tilted fit a side gives
+the end (theory, section 5); squared loss without an L1 part has a closed form. Where these do not decide
+(an order statistic inside the bounds of the slope, a set that may have holes) the whole path of the new row
+is swept.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from ...path import polylines, tilted_fits
+from ...rank import kth_of_lines
+from .closed import closed_residuals
+from .contraction import contractions
+from .ends import Ends
+
+__all__ = ["ClippedSets"]
+
+_FITS = 20
+_ROUNDING = 1e-12  # of the scale, where fixed points are found
+_REACH = 1.0 + 1e-9
+_BLUR = 1e-6  # of the scale: what vanishing ridge weights may change
+
+
+class ClippedSets:
+    """Sets by following paths.
+
+    Parameters
+    ----------
+    fits : Fits
+    score : Score
+    """
+
+    def __init__(self, fits, score):
+        self.fits, self.score = fits, score
+        self.soft = fits.loss.softness > 0
+        self.linear = self.soft and np.isinf(fits.loss.lipschitz) and not fits.lasso.any()
+        self.tilted = 0  # tilted fits made
+
+    def ends(self, rows, ranks, direction, own):
+        """`Ends` of new rows (m, p) whose scales are ``own`` (m,)."""
+        fit = self.fits.clipped
+        if fit.hessian_inverse is None or (self.soft and self.fits.lasso.any()):
+            return Ends.unknown(ranks, len(rows))  # only the whole path can tell
+        if not self.linear:
+            find = self._fixed_points if self.soft else self._tilted
+        elif self.score.scale is None:
+            find = self._closed
+        else:
+            return Ends.unknown(ranks, len(rows))
+        return find(fit, rows, ranks, direction, own)
+
+    def _bound(self, direction):
+        down, up = self.fits.loss.slopes
+        return up if direction > 0 else down
+
+    def _tilted(self, fit, rows, ranks, direction, own):
+        """Steps: one tilted fit a row, at the end of the slope range."""
+        found = self._at_bound(fit, rows, direction)
+        k_th = own * found.order_statistics(fit, ranks, self.score)
+        simple = k_th >= 0
+        if self.score.sign:
+            # Holes need an order statistic that is below 0 while the new row is fitted exactly or behind.
+            for way in (found, self._at_bound(fit, rows, -direction)):
+                simple &= self._least(fit, ranks, way) >= 0
+        loose = np.where(found.followed, 0.0, found.radius)
+        if loose.any():  # fresh fits, which are near the minimiser
+            with np.errstate(divide="ignore", invalid="ignore"):
+                reach = fit.largest_penalty_norm + fit.penalty_norms(rows)
+            loose = np.where(loose > 0, loose * reach, 0.0)
+            k_th = k_th + loose
+        eta = np.einsum("ij,ij->i", rows, fit.theta + found.move)
+        ends = np.where(found.endless, direction * np.inf, eta + direction * k_th)
+        return Ends(ends, simple, np.broadcast_to(np.where(found.endless, 0.0, 2.0 * loose), k_th.shape))
+
+    def _at_bound(self, fit, rows, direction):
+        """`Tilted` fits at one end of the slope range; with corners for one-sided sets."""
+        self.tilted += len(rows)
+        tilt = np.full(len(rows), -direction * self._bound(direction))
+        return tilted_fits(fit, rows, tilt, self.fits.refit, corners=bool(self.score.sign))
+
+    def _least(self, fit, ranks, found):
+        """Lower bounds on the order statistics on the way (len(ranks), m)."""
+        known = [corners is not None for corners in found.corners]
+        length = np.full(len(known), np.inf)
+        for i in np.flatnonzero(known):
+            length[i] = np.max(fit.length(found.corners[i][1] - fit.theta)) * _REACH
+        values, norms = self.score.values(fit.r[: fit.count]), self.score.norms(fit.row_norms[: fit.count])
+        return np.array([kth_of_lines(values, norms, rank, -length) for rank in ranks])
+
+    def _fixed_points(self, fit, rows, ranks, direction, own):
+        """Soft rows: the residual r that equals the order statistic of its tilted fit."""
+        out = Ends.unknown(ranks, len(rows))
+        bound = self._bound(direction)
+        for a, rank in enumerate(ranks):
+            for slow in contractions(self.fits.base, rows, rank, self.score, direction, own)[0]:
+                known, scale = rank.take(slow.which), own[slow.which]
+                r = np.minimum(scale * known.kth(self.score.values(fit.r[: fit.count])), slow.outer)
+                left = np.arange(len(r))
+                for _ in range(_FITS):
+                    at = slow.which[left]
+                    tilt = -direction * np.minimum(r[left], bound)
+                    found = tilted_fits(fit, rows[at], tilt, self.fits.refit)
+                    self.tilted += len(at)
+                    (now,) = scale[left] * found.order_statistics(fit, [known.take(left)], self.score)
+                    done = np.abs(now - r[left]) / (1.0 - slow.rate[left]) <= _ROUNDING
+                    eta = np.einsum("ij,ij->i", rows[at], fit.theta + found.move)
+                    out.ends[a, at[done]] = (eta + direction * now)[done]
+                    out.simple[a, at[done]] = True
+                    r[left] = np.clip(now, slow.least[left], slow.outer[left])
+                    left = left[~done]
+                    if not len(left):
+                        break
+        return out
+
+    def _closed(self, fit, rows, ranks, direction, own):
+        """Squared loss and ridge: residuals are linear in the new one."""
+        r, lever, rate = closed_residuals(fit, rows, ranks, self.score.sign, direction)
+        self.tilted += len(rows)
+        ends = rows @ fit.theta + direction * r * (1.0 + lever)
+        return Ends(ends, np.broadcast_to(rate < 1.0, r.shape).copy(), np.zeros(r.shape))
+
+    def paths(self, rows):
+        """The `Polyline`s of new rows, None where there is no knowing; those that meet a Hessian without an
+        inverse are followed again with vanishing ridge weights."""
+        self.tilted += 2 * len(rows)
+        out, left = [None] * len(rows), np.arange(len(rows))
+        for name, blur in (("clipped", 0.0), ("held", _BLUR)):
+            fit = getattr(self.fits, name) if len(left) else None
+            if fit is not None and fit.hessian_inverse is not None:
+                found = polylines(fit, rows[left], self.fits.loss.slopes, self.fits.refit)
+                for i, path in zip(left, found, strict=True):
+                    out[i] = None if path is None else replace(path, blur=blur)
+                left = np.array([i for i in left if out[i] is None or out[i].extent], dtype=int)
+        return out
+
+    def pieces(self, row, rank, own):
+        """The intervals that make up a row's set, and how far they may reach beyond it."""
+        (path,) = self.paths(row[None])
+        if path is None:
+            return [(-np.inf, np.inf)], np.inf
+        problem = self.fits.problem
+        found = path.pieces(problem.X, problem.v, rank, self.score, own)
+        return found, max(path.extent, 2.0 * path.blur)
+
+    def residuals(self, row, w):
+        """Training residuals (g, n) and new ones (g,) of the augmented fits at responses, differences of
+        scores that are ties (g,), and where all of them are known (bools); None where nothing is."""
+        (path,) = self.paths(row[None])
+        if path is None:
+            return None
+        theta, e = path.at(w)
+        X, v = self.fits.problem.X, self.fits.problem.v
+        return v - theta @ X.T, e, path.ties(X, theta), path.knows(w)

@@ -1,0 +1,173 @@
+"""The fit that every full-data method starts from, made once and kept.
+
+A method sees plain arrays: the training rows in the units of the fit, which are the same for every
+candidate response (theory, section 2). `Fits` holds them with the base fit, and the clipped fit that paths
+start from.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ..data.units import location_scale
+from ..losses import Loss
+from ..path import ClippedFit, crossover, sharpened
+from ..solvers import Problem, minimise, smallest_norm, vanishing_ridge
+from ..stability import BaseFit
+
+__all__ = ["Fits"]
+
+
+@dataclass(frozen=True)
+class Fits:
+    """A problem and its fits.
+
+    Attributes
+    ----------
+    X : (n, p) array
+        Design in the units of the fit.
+    y : (n,) array
+        Responses in their own units.
+    loss : Loss
+        Of residuals in units of ``scale``.
+    ridge, lasso : (p,) arrays
+        Penalty weights.
+    centre, scale : float
+        The fit is of ``(y - centre) / scale``.
+    start : (p,) array
+        Coefficients of the training fit.
+    solving : dict
+        Options of `minimise`.
+    parts : Parts or None
+        Fits to some of the rows; None where units are known beforehand.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    loss: Loss
+    ridge: np.ndarray
+    lasso: np.ndarray
+    centre: float
+    scale: float
+    start: np.ndarray
+    solving: dict
+    parts: object = None
+
+    @property
+    def given(self):
+        """What the guarantee of full-data sets is given, in words: nothing where units are no
+        statistics."""
+        learned = self.parts is not None and self.parts.model.standardize
+        return ", given the units learned in training" if learned else ""
+
+    @classmethod
+    def in_own_unit(cls, X, y, loss, ridge, lasso, start, solving, parts=None):
+        """Fits to responses as they are: the same objective, in a unit in which numbers are moderate."""
+        unit, factor = location_scale(y, None)[1], 1.0
+        known = loss.rescaled(unit)
+        if known is None:
+            unit = 1.0
+        else:
+            loss, factor = known
+        weights = ridge * unit**2 / factor, lasso * unit / factor
+        return cls(X, y, loss, *weights, 0.0, unit, start / unit, solving, parts)
+
+    def __post_init__(self):
+        simplest, factor = self.loss.simplest()
+        if simplest is not self.loss:
+            for name, value in (
+                ("loss", simplest),
+                ("ridge", self.ridge / factor),
+                ("lasso", self.lasso / factor),
+            ):
+                object.__setattr__(self, name, value)
+
+    @property
+    def n(self):
+        return len(self.y)
+
+    @cached_property
+    def ties(self):
+        """What makes the minimiser unique (a `TieBreak`)."""
+        return smallest_norm(self.whole)
+
+    @cached_property
+    def whole(self):
+        """The problem as it was given."""
+        v = (self.y - self.centre) / self.scale
+        return Problem(self.X, v, self.loss, self.ridge, self.lasso)
+
+    @cached_property
+    def problem(self):
+        """The training rows' `Problem`, which has one minimiser."""
+        return self.ties.apply(self.whole)
+
+    def coordinates(self, rows):
+        """New rows (m, p) as the fits see them, and which of them have a part that no training row has:
+        such a row is fitted exactly whatever its response (bools)."""
+        return self.ties.coordinates(rows), self.ties.outside(rows)
+
+    @cached_property
+    def base(self):
+        """The `BaseFit`."""
+        problem = self.problem
+        solution = minimise(problem, self.ties.coordinates(self.start), **self.solving)
+        if self.ties.extra is not None:  # what vanishes bounds nothing
+            problem = replace(problem, ridge=self.ridge)
+        return BaseFit(problem, solution, self.centre, self.scale)
+
+    @cached_property
+    def clipped(self):
+        """The `ClippedFit`: by the default solver, for paths start at a minimiser and not near one."""
+        solution = minimise(self.problem, self.ties.coordinates(self.start))
+        return crossover(ClippedFit.of(self.problem, solution, self.ties.extra))
+
+    @cached_property
+    def held(self):
+        """The `ClippedFit` with vanishing ridge weights, where paths from `clipped` meet a Hessian that has
+        no inverse; None where there is no such thing."""
+        if np.all(self.problem.ridge > 0):
+            return None
+        ties = vanishing_ridge(self.problem)
+        problem = ties.apply(self.problem)
+        return crossover(ClippedFit.of(problem, minimise(problem, self.clipped.theta), ties.extra))
+
+    @cached_property
+    def solution(self):
+        """The `Solution` of the problem as it was given."""
+        return self.ties.lift(self.whole, self.base.solution, self.solving["tol"])
+
+    def refit(self, tilt):
+        """Fresh coefficients and their certified radius at a tilt (p,), where a path cannot be trusted."""
+        problem = replace(self.problem, tilt=tilt)
+        solution = sharpened(problem, minimise(problem, self.base.solution.x), self.ties.extra)
+        return solution.x, solution.radius
+
+    def augmented(self, row, w, start=None):
+        """The `Solution` with a new row (p,) of response ``w``, both in units of the fit."""
+        problem = self.problem
+        problem = replace(problem, X=np.vstack([problem.X, row]), v=np.append(problem.v, w))
+        return sharpened(problem, minimise(problem, start), self.ties.extra)
+
+    def responses(self, z):
+        """Responses in units of the fit."""
+        return (z - self.centre) / self.scale
+
+    def predictor(self, which):
+        """A fit to some of the training rows alone, as a function from design rows to predictions; its
+        penalty is per row of them."""
+        if self.parts is not None:
+            return self.parts.predictor(which)
+        share, whole = len(which) / self.n, self.whole
+        problem = replace(
+            whole, X=whole.X[which], v=whole.v[which], ridge=share * whole.ridge, lasso=share * whole.lasso
+        )
+        ties = smallest_norm(problem)
+        found = ties.lift(problem, minimise(ties.apply(problem), **self.solving), self.solving["tol"])
+        return lambda rows: self.centre + self.scale * (rows @ found.x)
+
+    def in_range(self, rows):
+        """Whether the predictions of new rows lie in the range of the responses (bools)."""
+        made = self.base.predict(rows)
+        return (made >= np.min(self.y)) & (made <= np.max(self.y))

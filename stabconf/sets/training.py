@@ -1,0 +1,129 @@
+"""From rows and responses to coefficients: learn the units, build the problem, solve it (theory 2)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..data.units import ColumnKinds, ColumnUnits, column_units, location_scale, spans_constant
+from ..losses import LAD, Loss
+from ..path import sharpened
+from ..solvers import Problem, Solution, minimise, smallest_norm
+
+__all__ = ["Fitted", "Parts", "fit_rows", "residual_scale"]
+
+_MAD_TO_SD = 1.4826
+_PERFECT = 1e-6  # of the response's scale: residuals below it are rounding errors of a perfect fit
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A regression and the units it was fitted in.
+
+    Attributes
+    ----------
+    centre, scale : float
+        Of the response: the fit is of ``(y - centre) / scale``.
+    loss : Loss
+        With parameters in units of that response.
+    constant : (p,) array or None
+        Coefficients of design columns that add up to 1, where no column is the intercept.
+    solution : Solution
+    """
+
+    centre: float
+    scale: float
+    loss: Loss
+    constant: np.ndarray | None
+    solution: Solution
+
+    def predict(self, rows):
+        """Predictions at standardised rows (m, p), in units of the response."""
+        return self.centre + self.scale * (rows @ self.solution.x)
+
+
+def fit_rows(X, y, kinds, columns, model):
+    """Fit a model to rows.
+
+    Parameters
+    ----------
+    X : (n, p) array
+        Design columns in their own units.
+    y : (n,) array
+    kinds : ColumnKinds
+    columns : ColumnUnits
+    model : ModelSpec
+
+    Returns
+    -------
+    Fitted
+    """
+    rows, slopes = columns.apply(X), np.arange(X.shape[1]) != kinds.intercept
+    weights = model.penalty.weights(len(y), slopes)
+    centre, scale, loss, constant = 0.0, 1.0, model.loss, None
+    if model.standardize:
+        constant = spans_constant(X) if kinds.intercept is None else None
+        spans = kinds.intercept is not None or constant is not None
+        centre, scale = location_scale(y, loss.level if spans else None)
+        if loss.in_unit(2.0) != loss:
+            sigma = residual_scale(rows, y, weights, spans, True, model.solving) / scale
+            loss = loss.in_unit(sigma if sigma > _PERFECT else 1.0)
+    problem = Problem(rows, (y - centre) / scale, loss, *weights)
+    return Fitted(centre, scale, loss, constant, _solve(problem, model.solving))
+
+
+def residual_scale(rows, y, weights, spans, standardize, solving):
+    """sigma: 1.4826 times the median absolute residual of a LAD fit (theory, section 2).
+
+    Parameters
+    ----------
+    rows, y : (n, p) and (n,) arrays
+        Standardised rows, and responses in their own units.
+    weights : tuple of two (p,) arrays
+        Ridge and lasso weights.
+    spans : bool
+        Whether a constant lies in the span of the design.
+    standardize : bool
+    solving : dict
+        Options of the solver.
+    """
+    centre, scale = location_scale(y, 0.5 if spans else None) if standardize else (0.0, 1.0)
+    problem = Problem(rows, (y - centre) / scale, LAD(), *weights)
+    return _MAD_TO_SD * scale * float(np.median(np.abs(_solve(problem, solving).r)))
+
+
+def _solve(problem, solving):
+    """The `Solution`, of smallest norm where several tie."""
+    ties = smallest_norm(problem)
+    unique = ties.apply(problem)
+    found = minimise(unique, **solving)
+    if solving["solver"] != "scipy":
+        found = sharpened(unique, found, ties.extra)
+    return ties.lift(problem, found, solving["tol"])
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Fits to some of the training rows alone, whose units are learned from those rows.
+
+    Attributes
+    ----------
+    X, y : (n, p) and (n,) arrays
+        In their own units.
+    kinds : ColumnKinds
+    columns : ColumnUnits
+        Of the fit to all rows, in whose units new rows are given.
+    model : ModelSpec
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    kinds: ColumnKinds
+    columns: ColumnUnits
+    model: object
+
+    def predictor(self, which):
+        """A fit to the rows ``which``, as a function from standardised rows to predictions."""
+        kinds = self.kinds.take(which)
+        columns, _ = column_units(self.X[which], kinds, self.model.standardize)
+        fitted = fit_rows(self.X[which], self.y[which], kinds, columns, self.model)
+        return lambda rows: fitted.predict(columns.apply(self.columns.undo(rows)))

@@ -1,0 +1,34 @@
+"""Reports: everything about a fit and its intervals as one HTML file, or Markdown for version control."""
+
+from os import PathLike
+from pathlib import Path
+
+from ...errors import InputError, InputTypeError
+from ...files import check_folder, write_whole
+from .content import collect
+from .formats import as_html, as_markdown
+
+__all__ = ["check_path", "collect", "write_report"]
+
+
+def check_path(path):
+    """The path of a report, once it is known that one can be written there."""
+    if not isinstance(path, (str, PathLike)):
+        raise InputTypeError(
+            f"path={path!r} is a {type(path).__name__}: give a name that ends in .html or .md"
+        )
+    target = Path(path)
+    if target.suffix.lower() not in (".html", ".htm", ".md"):
+        raise InputError(f"path={str(path)!r}: give a name that ends in .html or .md")
+    return check_folder(target, "path")
+
+
+def write_report(target, content):
+    """Write a report's `Content` to a path that `check_path` gave."""
+    if target.suffix.lower() != ".md":
+        return write_whole(target, as_html(content).encode("utf-8"))
+    folder = target.with_name(target.stem + "_files")
+    folder.mkdir(exist_ok=True)
+    for picture in content.pictures:
+        write_whole(folder / f"{picture.name}.svg", picture.svg)
+    return write_whole(target, as_markdown(content, folder.name).encode("utf-8"))

@@ -1,0 +1,1 @@
+"""Choosing a penalty, comparing methods: studies that fit many times."""

@@ -1,0 +1,227 @@
+"""Choosing the penalty honestly: on pilot rows, which then take no part in the intervals.
+
+Full conformal sets are exact because fit and scores treat the n training rows and the new one alike. A
+penalty chosen on those same n rows knows them and not the new one, and that symmetry is gone. A penalty
+chosen on other rows is a constant to them, like the formula, and the guarantee stands as it is.
+"""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from ..checks import DEFAULT_ALPHA, check_one_alpha, is_count, is_number
+from ..data.design import build_design, caller_scope
+from ..errors import InputError, StabconfWarning
+from ..results.fitting import fit_in_scope
+from ..results.penalty_path import as_penalties, mean_finite
+from ..results.regression import Results
+from ..results.showing import bands_of
+from ..sets import generator, progress_bar
+from ..show.plots import draw_criterion
+
+__all__ = ["Selection", "select_penalty"]
+
+_PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+_CRITERIA = {
+    "width": "mean width of the exact intervals",
+    "loss": "mean loss of held-out residuals",
+}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A penalty and how it was chosen; made by `select_penalty`.
+
+    Attributes
+    ----------
+    penalty : float
+    path : DataFrame
+        ``penalty``, ``criterion``, its standard error over the folds ``se``, ``coverage`` on held-out pilot
+        rows (NaN for the criterion "loss"), and ``chosen``.
+    criterion : {"width", "loss"}
+    pilot_index : Index
+        Labels of the pilot rows.
+    results : Results
+        Of the chosen penalty, fitted to the other rows: its intervals have the full guarantee.
+    """
+
+    penalty: float
+    path: pd.DataFrame
+    criterion: str
+    pilot_index: pd.Index
+    results: Results
+
+    def __repr__(self):
+        pilot = len(self.pilot_index)
+        return f"<Selection: penalty {self.penalty:g}, from {pilot} pilot rows; {self.results!r}>"
+
+    def plot(self, ax=None):
+        """The criterion over penalties, the chosen one marked.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        Axes
+        """
+        return draw_criterion(self.path, self.penalty, _CRITERIA[self.criterion], ax)
+
+
+def select_penalty(
+    formula,
+    data,
+    *,
+    penalties=None,
+    pilot=0.2,
+    criterion="width",
+    alpha=DEFAULT_ALPHA,
+    folds=5,
+    loss="lad",
+    l1_ratio=0.0,
+    standardize=True,
+    random_state=0,
+    progress=False,
+):
+    """Choose the penalty on pilot rows, and fit to the others.
+
+    The pilot rows are drawn at random. Each penalty is judged on them by cross-validation, and the model
+    is then fitted to the rows that are left. Why the guarantee holds: given the pilot rows the penalty is a
+    constant, and the remaining rows are exchangeable with a new one, so that an exact interval of the
+    returned results covers with probability at least 1 - alpha. Choosing the penalty on the rows that the
+    intervals rest on has no such guarantee.
+
+    Parameters
+    ----------
+    formula, data, loss, l1_ratio, standardize
+        As in `stabconf.fit`.
+    penalties : sequence of float, optional
+        Candidates for the final fit; by default from 0.001 to 3. A penalty is per row and the pilot has
+        fewer rows, so there it is larger: what is best for ridge is the same in total, whatever n.
+    pilot : float or int
+        Share of the complete rows, or number of them, that choose.
+    criterion : {"width", "loss"}
+        What is made small on held-out pilot rows: the mean width of the exact intervals at ``alpha``, or
+        the mean loss (for the quantile loss, the pinball loss) of their standardised residuals.
+    alpha : float
+        Level of the widths. 0.05 needs 19 rows outside each fold, a pilot of 24 rows with 5 folds.
+    folds : int
+        Of the cross-validation.
+    random_state : int or numpy Generator
+        Decides which rows are the pilot, and their folds.
+    progress : bool or None
+        Show a progress bar.
+
+    Returns
+    -------
+    Selection
+        With ``penalty``, ``path``, ``pilot_index``, ``results`` and ``plot()``.
+
+    Examples
+    --------
+    >>> import stabconf
+    >>> from statsmodels.datasets import engel
+    >>> data = engel.load_pandas().data
+    >>> chosen = stabconf.select_penalty("foodexp ~ income", data, penalties=[0.01, 0.1, 1.0], pilot=0.3)
+    >>> chosen.penalty, len(chosen.pilot_index), chosen.results.nobs
+    (0.01, 70, 165)
+    """
+    scope = caller_scope(1)
+    if not isinstance(criterion, str) or criterion not in _CRITERIA:
+        raise InputError(f"criterion={criterion!r} is unknown: give one of {', '.join(_CRITERIA)}")
+    alpha, penalties = check_one_alpha(alpha), as_penalties(penalties, _PENALTIES)
+    design = build_design(formula, data, scope)
+    frame = design.frame_of(None)
+    count = _pilot_count(pilot, len(frame), folds)
+    order = generator(random_state).permutation(len(frame))
+    chosen_rows, rest = np.sort(order[:count]), np.sort(order[count:])
+    model = {"loss": loss, "l1_ratio": l1_ratio, "standardize": standardize}
+    parts = [frame.iloc[np.sort(part)] for part in np.array_split(order[:count], folds)]
+    measured = np.empty((folds, len(penalties), 2))
+    with progress_bar(folds, "fold", "choosing", progress) as bar:
+        for held in range(folds):
+            training = pd.concat(parts[:held] + parts[held + 1 :])
+            scaled = [penalty * len(rest) / len(training) for penalty in penalties]  # the same in total
+            measured[held] = _judge(scope, formula, training, parts[held], scaled, model, criterion, alpha)
+            bar.update()
+    path = _path(penalties, measured)
+    best = _best(path)
+    path["chosen"] = path["penalty"] == best
+    results = fit_in_scope(scope, formula, frame.iloc[rest], penalty=best, **model)
+    return Selection(best, path, criterion, frame.index[chosen_rows], results)
+
+
+def _pilot_count(pilot, n, folds):
+    """Number of pilot rows."""
+    if not is_count(folds, least=2):
+        raise InputError(f"folds={folds!r} is not allowed: give a whole number, 2 or larger")
+    if is_count(pilot):
+        count = int(pilot)
+    elif is_number(pilot) and 0 < pilot < 1:
+        count = round(pilot * n)
+    else:
+        raise InputError(
+            f"pilot={pilot!r} is not allowed: give a share between 0 and 1, or a number of rows"
+        )
+    least = max(2 * folds, 4)
+    if not least <= count <= n - 2:
+        raise InputError(
+            f"pilot={pilot!r} is {count} of {n} complete rows: give at least {least} (two a fold), and "
+            "leave 2 or more for the fit"
+        )
+    return count
+
+
+def _judge(scope, formula, training, held, penalties, model, criterion, alpha):
+    """Criterion and coverage (NaN where not measured) on held-out pilot rows, a line a penalty."""
+    out = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StabconfWarning)
+        first = fit_in_scope(scope, formula, training, penalty=penalties[0], **model)
+        _check_fold(first, held)
+        for penalty in penalties:
+            fitted = first._with_penalty(penalty)
+            if criterion == "loss":
+                r = (
+                    fitted._design.responses(held) - fitted.predict(held).to_numpy()
+                ) / fitted._fitted.scale
+                out.append((float(np.mean(fitted._fitted.loss.value(r))), np.nan))
+            else:
+                bands = bands_of(fitted, held, alpha, None, {"method": "exact"})
+                out.append((mean_finite(bands.widths), float(np.mean(bands.hits))))
+    return out
+
+
+def _check_fold(fitted, held):
+    """Refuse held-out pilot rows with a category that the other folds do not have."""
+    try:
+        fitted.predict(held)
+    except InputError as error:
+        raise InputError(
+            f"a fold of the pilot rows cannot be predicted from the others ({error}): make the column "
+            "categorical (.astype('category')) or merge rare categories, or give a larger pilot"
+        ) from error
+
+
+def _path(penalties, measured):
+    """Means over the folds, a line a penalty."""
+    values, coverage = np.moveaxis(measured, 2, 0)
+    se = np.full(len(penalties), np.nan)
+    known = np.isfinite(values).all(axis=0)
+    se[known] = np.std(values[:, known], axis=0, ddof=1) / np.sqrt(len(values))
+    columns = {"criterion": values.mean(axis=0), "se": se, "coverage": coverage.mean(axis=0)}
+    return pd.DataFrame({"penalty": penalties, **columns})
+
+
+def _best(path):
+    """The penalty with the smallest criterion; of equal ones the largest."""
+    values = path["criterion"].to_numpy()
+    if not np.isfinite(values).any():
+        raise InputError(
+            "the intervals of the pilot rows are infinite at every penalty: give a larger pilot, a larger "
+            "alpha, or criterion='loss'"
+        )
+    return float(path["penalty"].to_numpy()[np.flatnonzero(values == np.nanmin(values))[-1]])
