@@ -22,7 +22,7 @@ from .results.fitting import fit
 from .results.quantile_fitting import fit_quantiles
 from .results.quantiles import QuantileResults
 from .results.regression import Results
-from .sets.residual_scores import UserScore
+from .sets import UserScore
 from .statsmodels_plugin import StatsmodelsResults, conformal, register, unregister
 from .study.comparison import compare
 from .study.selection import Selection, select_penalty

@@ -8,7 +8,7 @@ from stabconf.data.units import ColumnKinds, ColumnUnits, location_scale
 from stabconf.losses import LAD, Huber, Linex, LogCosh, Power, PseudoHuber, Quantile, Squared
 from stabconf.penalties import as_penalty
 from stabconf.results.regression import ModelSpec
-from stabconf.sets import Fits
+from stabconf.sets import BAND_METHODS, METHODS, Fits, Request
 from stabconf.sets.training import Parts
 
 LOSS_INSTANCES = [
@@ -100,3 +100,26 @@ def draw(kind, seed, n=40, p=4, penalty=None, l1_ratio=None):
     penalty = 10.0 ** rng.uniform(-3, 1) if penalty is None else penalty
     l1_ratio = float(rng.choice([0.0, 0.5])) if l1_ratio is None else l1_ratio
     return Drawn(X, y, new, penalty, l1_ratio)
+
+
+def _method(name, methods=METHODS):
+    """A method as a function of fits, rows, alphas and options, whose needs are checked."""
+
+    def run(fits, rows, alphas, **options):
+        asked = Request.of(fits, rows, alphas, **options)
+        methods[name].check(name, fits, asked)
+        return methods[name].run(fits, asked)
+
+    return run
+
+
+exact, root, grid, split = (_method(name) for name in ("exact", "root", "grid", "split"))
+replace_one, batch, interpolation = (_method(name) for name in ("replace_one", "batch", "interpolation"))
+cross, cv_plus, jackknife_plus = (_method(name) for name in ("cross", "cv+", "jackknife+"))
+exact_band, stable_band = (_method(name, BAND_METHODS) for name in ("exact", "stable"))
+scored_stable = _method("stable")
+
+
+def stable(fits, rows, alpha, **options):
+    """Stable intervals at one level."""
+    return scored_stable(fits, rows, [alpha], **options)[0]

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from problems import KINDS, draw, fits_of, plain_fits
+from problems import KINDS, draw, exact_band, fits_of, plain_fits, stable_band
 from referee import conic_minimiser, training_location_scale
 from scipy import stats
 
@@ -16,7 +16,7 @@ import stabconf
 from stabconf import AssumptionError, DataWarning, InputError, InputTypeError, SampleSizeWarning
 from stabconf.losses import Quantile
 from stabconf.rank import Peers
-from stabconf.sets import BandFits, band_conformity, exact_band, stable_band
+from stabconf.sets import BandFits, band_conformity
 
 TERMS = {"two-sided": (-1, 1), "upper": (1,), "lower": (-1,)}
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from problems import KINDS, LOSS_INSTANCES, draw, fits_of, plain_fits
+from problems import KINDS, LOSS_INSTANCES, draw, exact, fits_of, plain_fits, stable
 from referee import p_value, refit
 from scipy import stats
 
@@ -16,8 +16,7 @@ import stabconf
 from stabconf.data.units import location_scale
 from stabconf.losses import LAD, Huber, LogCosh, Power, PseudoHuber, Quantile, Squared
 from stabconf.path import ClippedFit, merge, tilted_fits
-from stabconf.sets import conformity, exact
-from stabconf.sets.stable import stable
+from stabconf.sets import conformity
 from stabconf.solvers import Problem, minimise
 from stabconf.stability import default_bound
 

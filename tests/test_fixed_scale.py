@@ -5,15 +5,14 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from problems import KINDS, draw, fits_of
+from problems import KINDS, draw, exact, fits_of, stable
 from referee import refit
 
 import stabconf
 from stabconf import AssumptionError
 from stabconf.losses import LAD, Huber, LogCosh, PseudoHuber, Quantile, Squared
 from stabconf.rank import Peers
-from stabconf.sets import FixedScale, exact
-from stabconf.sets.stable import stable
+from stabconf.sets import FixedScale
 from stabconf.stability import default_bound
 
 LOSSES = [LAD(), Quantile(0.3), Huber(), Squared(), PseudoHuber(1.0)]

@@ -5,7 +5,18 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from problems import KINDS, draw, fits_of
+from problems import (
+    KINDS,
+    batch,
+    draw,
+    exact,
+    fits_of,
+    interpolation,
+    replace_one,
+    root,
+    scored_stable,
+    stable,
+)
 from referee import refit
 from scipy import stats
 
@@ -14,11 +25,9 @@ from stabconf.data.units import location_scale
 from stabconf.errors import AssumptionError, FormulaError, InputError, InputTypeError, SampleSizeWarning
 from stabconf.losses import LAD, Huber, LogCosh, PseudoHuber, Quantile, Squared
 from stabconf.rank import Peers, Rank, kth_of_lines
-from stabconf.sets import METHODS, Method, batch, conformity, exact, interpolation, replace_one
-from stabconf.sets.intervals import join, simple_intervals
-from stabconf.sets.scored import scored_stable
-from stabconf.sets.scoring import as_scoring
-from stabconf.sets.stable import stable
+from stabconf.sets import METHODS, Method, conformity
+from stabconf.sets.intervals import Intervals as simple_intervals
+from stabconf.sets.intervals import join
 from stabconf.stability import default_bound
 
 LOSSES = [LAD(), Quantile(0.8), Huber(), Squared(), LogCosh()]
@@ -174,9 +183,8 @@ def test_p_values_are_those_of_the_refit_and_lie_between_their_bounds():
 def test_scored_sets_contain_the_refitted_ones_within_groups_by_weight():
     drawn, loss = draw("plain", 4, n=30, penalty=0.5, l1_ratio=0.0), Huber()
     fits, peers = fits_of(drawn, loss), drawn_peers(draw("plain", 4, n=30), "both", 4)
-    scoring = as_scoring("dual", None, "two-sided", loss, "stable", learned=False)
-    (made,) = scored_stable(fits, drawn.new, [0.3], scoring, peers=peers)
-    (sharp,) = METHODS["root"].run(fits, drawn.new, [0.3], side="two-sided", score="dual", peers=peers)
+    (made,) = scored_stable(fits, drawn.new, [0.3], score="dual", peers=peers)
+    (sharp,) = root(fits, drawn.new, [0.3], score="dual", peers=peers)
     assert made.lower[0] <= sharp.lower[0] + 1e-5 and made.upper[0] >= sharp.upper[0] - 1e-5
 
 
@@ -459,8 +467,9 @@ def test_bad_groups_and_weights_are_named_with_their_fix(results, frame, new):
 
 
 def test_a_method_of_ones_own_without_peers_still_runs(results, new, monkeypatch):
-    def wide(fits, rows, alphas, *, side):
-        return [simple_intervals(0 * rows[:, 0], rows[:, 0], 1, fits.n, a, side, "wide") for a in alphas]
+    def wide(fits, asked):
+        ends = 0 * asked.rows[:, 0], asked.rows[:, 0]
+        return [simple_intervals(*ends, 1, fits.n, a, asked.side, "wide") for a in asked.alphas]
 
     monkeypatch.setitem(METHODS, "wide", Method(wide, ()))
     assert results.conf_int_conformal(new, method="wide").notna().all(axis=None)

@@ -5,7 +5,23 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from problems import KINDS, draw, fits_of, parted_fits
+from problems import (
+    KINDS,
+    batch,
+    cross,
+    cv_plus,
+    draw,
+    exact,
+    fits_of,
+    grid,
+    interpolation,
+    jackknife_plus,
+    parted_fits,
+    replace_one,
+    root,
+    split,
+    stable,
+)
 from referee import p_value, refit
 from scipy import optimize, stats
 from sklearn.ensemble import GradientBoostingRegressor
@@ -16,23 +32,8 @@ import stabconf
 from stabconf import AssumptionError, InputError, InputTypeError
 from stabconf.losses import LAD, LOSSES, Huber, LogCosh, Loss, Quantile, Squared
 from stabconf.rank import conformal_rank
-from stabconf.sets import (
-    METHODS,
-    Fits,
-    Method,
-    batch,
-    cross,
-    cv_plus,
-    exact,
-    grid,
-    interpolation,
-    jackknife_plus,
-    replace_one,
-    root,
-    split,
-    stable,
-)
-from stabconf.sets.intervals import simple_intervals
+from stabconf.sets import METHODS, Fits, Method
+from stabconf.sets.intervals import Intervals as simple_intervals
 
 LIPSCHITZ = [LAD(), Quantile(0.8), Huber(), LogCosh()]
 ALPHA = 0.2
@@ -586,11 +587,12 @@ class Fair(Loss):
 
 
 def test_a_method_and_a_loss_are_one_line_each_from_outside(frame, monkeypatch):
-    def wide(fits, rows, alphas, *, side, half=1.0):
-        centre = fits.base.predict(rows)
+    def wide(fits, asked):
+        centre, half = fits.base.predict(asked.rows), asked.more["half"]
+        known = 1, fits.n
         return [
-            simple_intervals(centre - half, centre + half, 1, fits.n, alpha, side, "wide", certified=False)
-            for alpha in alphas
+            simple_intervals(centre - half, centre + half, *known, a, asked.side, "wide", certified=False)
+            for a in asked.alphas
         ]
 
     monkeypatch.setitem(METHODS, "wide", Method(wide, ("half",)))

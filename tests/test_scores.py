@@ -3,17 +3,15 @@
 import numpy as np
 import pandas as pd
 import pytest
-from problems import draw, fits_of, parted_fits
+from problems import draw, fits_of, parted_fits, root, scored_stable, split
 from referee import refit
 
 import stabconf
 from stabconf import AssumptionError, InputError, InputTypeError, UserScore
 from stabconf.losses import LAD, Huber, Linex, LogCosh
 from stabconf.rank import conformal_rank
-from stabconf.sets import FixedScale, LearnedScale, root, split
-from stabconf.sets.residual_scores import SCORES, ResidualScore, as_score
-from stabconf.sets.scored import scored_stable
-from stabconf.sets.scoring import as_scoring
+from stabconf.sets import FixedScale, LearnedScale
+from stabconf.sets.score import SCORES, FunctionScore, as_score
 from stabconf.solvers import Problem, minimise
 
 ALPHA = 0.2
@@ -56,8 +54,7 @@ def test_stable_sets_of_any_score_hold_the_refitted_one(loss, kind):
     fits = fits_of(drawn, loss)
     sigma = FixedScale(np.linspace(0.5, 2.0, 30), np.array([1.3]))
     for given, scale in ((UserScore(tilted_size, lipschitz=2.0), None), (None, sigma), ("squared", sigma)):
-        scoring = as_scoring(given, scale, "two-sided", loss, "stable", learned=False)
-        (made,) = scored_stable(fits, drawn.new, [ALPHA], scoring)
+        (made,) = scored_stable(fits, drawn.new, [ALPHA], score=given, scale=scale)
         trained, new = (np.ones(30), 1.0) if scale is None else (sigma.trained, sigma.new[0])
         score = tilted_size if isinstance(given, UserScore) else np.abs
         for z in np.linspace(made.lower[0] - 2.0, made.upper[0] + 2.0, 41):
@@ -74,8 +71,7 @@ def test_the_closed_form_of_a_scaled_stable_set():
     loss = Huber()
     fits = fits_of(drawn, loss, standardize=False)
     sigma = FixedScale(np.linspace(0.5, 2.0, 25), np.array([1.7]))
-    scoring = as_scoring(None, sigma, "two-sided", loss, "stable", learned=False)
-    (made,) = scored_stable(fits, drawn.new, [ALPHA], scoring, bound="norm")
+    (made,) = scored_stable(fits, drawn.new, [ALPHA], scale=sigma, bound="norm")
     solution = minimise(Problem(drawn.X, drawn.y, loss, drawn.ridge, drawn.lasso))
     norms = np.linalg.norm(np.vstack([drawn.X, drawn.new]), axis=1)
     tau = loss.lipschitz * norms * norms[-1] / drawn.ridge[0]
@@ -181,7 +177,7 @@ def test_auto_is_stable_where_a_score_needs_it_and_rows_without_a_scale_are_kept
 
 
 def test_a_score_is_one_line_from_outside(frame, monkeypatch):
-    class Cubed(ResidualScore):
+    class Cubed(FunctionScore):
         name, same_sets = "cubed", False
 
         def value(self, r):

@@ -3,13 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-from problems import plain_fits
+from problems import plain_fits, stable
 from scipy import stats
 from sklearn.datasets import load_diabetes
 
 import stabconf
 from stabconf.losses import LAD, Huber, LogCosh, Quantile, Squared
-from stabconf.sets.stable import stable
 from stabconf.solvers import Problem, minimise
 from stabconf.stability import default_bound
 

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from problems import KINDS, LOSS_INSTANCES, draw, fits_of, plain_fits
+from problems import KINDS, LOSS_INSTANCES, draw, fits_of, plain_fits, stable
 from referee import p_value, refit
 
 from stabconf.losses import LAD, Huber, LogCosh, Power, PseudoHuber, Quantile, Squared
-from stabconf.sets.stable import stable
 from stabconf.solvers import Problem, minimise
 from stabconf.stability import BOUNDS, default_bound, new_rows, reach
 

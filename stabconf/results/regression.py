@@ -17,11 +17,11 @@ from ..losses import Loss
 from ..penalties import Penalty, as_penalty
 from ..sets import (
     Fits,
+    Intervals,
     check_bound,
     conformity,
     make_intervals,
     row_tau,
-    simple_intervals,
 )
 from ..sets.training import Fitted, Parts, fit_rows, residual_scale
 from ..show.summary import summarise
@@ -311,7 +311,7 @@ class Results(BaseResults):
         complete = ~np.isnan(bands.mean)
         known = {name: attrs[name] for name in ("k", "n", "alpha", "side", "method", "certified", "tol")}
         known |= {"guarantee": attrs["guarantee"], "pieces": dict(enumerate(attrs["pieces"].values()))}
-        exact = simple_intervals(bands.lower[complete], bands.upper[complete], **known)
+        exact = Intervals(bands.lower[complete], bands.upper[complete], **known)
         stable = self._attempt(self._new_rows(exog)[0][complete], attrs["alpha"], "stable")
         where = "the training points" if bands.training else f"{int(complete.sum())} new rows"
         return self._summarised(exact, stable, where)

@@ -1,147 +1,91 @@
-"""Interval methods: arrays in, `Intervals` out. A new method is one module and one line here."""
+"""Conformal sets: arrays in, `Intervals` out. A new method is one function and one row of a table here.
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+`make_intervals` is what results call: it makes the `Request`, asks the method, and joins groups of new
+rows.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from ..errors import AssumptionError, InputError, InputTypeError
-from ..stability import default_bound, new_rows
+from ..errors import InputError
 from .band import BandFits, band_conformity, exact_band, stable_band
-from .candidates import conformity, refitted
-from .cross import cross, cv_plus, jackknife_plus
+from .candidates import check_bound, conformity, refitted, row_tau
 from .estimator import TAUS, EstimatorFits, user_stable
 from .exact import exact
 from .fits import Fits
-from .interpolation import interpolation
-from .intervals import Intervals, join, opened, simple_intervals
-from .movement import row_tau
-from .options import generator
+from .heldout import cross, cv_plus, jackknife_plus, split
+from .interpolated import interpolation
+from .intervals import Intervals, join, opened
 from .parallel import progress_bar
 from .pinned import batch, replace_one
-from .refits import grid, root
-from .score import SIDES
-from .scored import scored_stable
-from .scoring import FixedScale, LearnedScale, as_scoring
-from .split import split
+from .refit import grid, root
+from .request import Method, Part, Request, check_side, generator
+from .score import SCORES, FixedScale, LearnedScale, Score, Side, UserScore, as_score
 from .stable import stable
 
 __all__ = [
-    "band_conformity",
     "BAND_METHODS",
-    "BandFits",
-    "batch",
-    "check_bound",
-    "conformity",
-    "cross",
-    "cv_plus",
     "ESTIMATOR_METHODS",
+    "METHODS",
+    "SCORES",
+    "TAUS",
+    "BandFits",
     "EstimatorFits",
     "Fits",
     "FixedScale",
-    "exact",
-    "exact_band",
-    "generator",
-    "grid",
-    "interpolation",
     "Intervals",
     "LearnedScale",
-    "jackknife_plus",
-    "make_intervals",
     "Method",
-    "METHODS",
+    "Request",
+    "Score",
+    "UserScore",
+    "band_conformity",
+    "check_bound",
+    "conformity",
+    "generator",
+    "make_intervals",
     "progress_bar",
     "refitted",
-    "replace_one",
-    "root",
     "row_tau",
-    "simple_intervals",
-    "split",
-    "stable",
-    "stable_band",
-    "TAUS",
 ]
 
 _SCORE = ("score", "scale")
-
-
-def _stable(fits, rows, alphas, *, side, bound=None, inner=False, score=None, scale=None, peers=None):
-    scoring = as_scoring(score, scale, side, fits.loss, "stable", learned=False)
-    if not scoring.same_sets:
-        if inner:
-            raise AssumptionError("inner=True goes with score='absolute': drop one of them")
-        return scored_stable(fits, rows, alphas, scoring, bound, peers)
-    bound = check_bound(fits, bound or default_bound(fits.loss), side)
-    rest = {"side": side, "bound": bound, "inner": inner, "scale": scale, "peers": peers}
-    return [stable(fits, rows, alpha, **rest) for alpha in alphas]
-
-
-def _exact(fits, rows, alphas, *, side, score=None, scale=None, **options):
-    if not as_scoring(score, scale, side, fits.loss, "exact", learned=False).same_sets:
-        raise AssumptionError(
-            "method='exact' ranks residuals by their size: with this score use method='stable', 'root', "
-            "'split' or 'cv+'"
-        )
-    return exact(fits, rows, alphas, side=side, scale=scale, **options)
-
-
-def _auto(fits, side, options, methods):
-    """The tightest certified method that has all options."""
-    only = set(methods["stable"].options) - set(methods["exact"].options)
-    same = as_scoring(options.get("score"), None, side, fits.loss, "auto", learned=False).same_sets
-    bends = fits.loss.softness is None and not fits.loss.bends_once
-    return "exact" if same and not bends and not set(options) & only else "stable"
-
-
-@dataclass(frozen=True)
-class Method:
-    """A method: ``run(fits, rows, alphas, side=..., **options)``, and the options it takes.
-
-    Where new rows are ranked among some training rows alone, or by weight, it is also given ``peers``, once
-    a group of new rows; or, if it is ``together``, all groups at once as ``parts``, pairs of new rows and
-    their `Peers`, so that fits to parts of the rows are made once.
-    """
-
-    run: Callable
-    options: tuple
-    together: bool = False
+_HELD_OUT = ("score of any fit",)
 
 
 METHODS = {
-    "exact": Method(_exact, ("tol", "budget", "n_jobs", "progress", *_SCORE)),
-    "stable": Method(_stable, ("bound", "inner", *_SCORE)),
-    "replace_one": Method(replace_one, ("z_hat", "bound", "inner")),
-    "batch": Method(batch, ("z_hat", "bound", "inner")),
-    "interpolation": Method(interpolation, ("queries", "bound", "inner")),
-    "root": Method(root, ("tol", "progress", *_SCORE)),
-    "grid": Method(grid, ("points", "progress", *_SCORE)),
-    "split": Method(split, ("calibration", "random_state", *_SCORE), together=True),
-    "cross": Method(cross, ("folds", "random_state", *_SCORE), together=True),
-    "cv+": Method(cv_plus, ("folds", "random_state", *_SCORE), together=True),
-    "jackknife+": Method(jackknife_plus, _SCORE, together=True),
+    "exact": Method(
+        exact,
+        ("tol", "budget", "n_jobs", "progress", *_SCORE),
+        needs=("sizes", "fixed scale", "bends once"),
+    ),
+    "stable": Method(
+        stable,
+        ("bound", "inner", *_SCORE),
+        needs=("sizes for inner", "fixed scale", "lipschitz or sizes"),
+    ),
+    "replace_one": Method(replace_one, ("z_hat", "bound", "inner"), needs=("no ball",)),
+    "batch": Method(batch, ("z_hat", "bound", "inner"), needs=("no ball",)),
+    "interpolation": Method(interpolation, ("queries", "bound", "inner"), needs=("lipschitz",)),
+    "root": Method(root, ("tol", "progress", *_SCORE), needs=("fixed scale",)),
+    "grid": Method(grid, ("points", "progress", *_SCORE), needs=("fixed scale",)),
+    "split": Method(split, ("calibration", "random_state", *_SCORE), needs=_HELD_OUT, together=True),
+    "cross": Method(
+        cross, ("folds", "random_state", *_SCORE), needs=(*_HELD_OUT, "no weights"), together=True
+    ),
+    "cv+": Method(
+        cv_plus, ("folds", "random_state", *_SCORE), needs=(*_HELD_OUT, "no weights"), together=True
+    ),
+    "jackknife+": Method(jackknife_plus, _SCORE, needs=_HELD_OUT, together=True),
 }
-
-
-def check_bound(fits, bound, side):
-    """The stability bound to use, by default the best that applies; None where none does."""
-    _check_side(side)
-    if bound is None and not (fits.loss.has_curvature or np.all(fits.ridge > 0)):
-        return None
-    bound = bound or default_bound(fits.loss)
-    new_rows(fits.base, fits.problem.X[:1], bound)  # refuses where its assumptions fail
-    return bound
-
-
-def _check_side(side):
-    if side not in SIDES:
-        raise InputError(f"side={side!r} is unknown: give one of {', '.join(SIDES)}")
-
 
 ESTIMATOR_METHODS = {
     "stable": Method(user_stable, ("inner",)),
     **{name: METHODS[name] for name in ("split", "cross", "cv+", "jackknife+")},
 }
-
 
 BAND_METHODS = {
     "exact": Method(exact_band, ("n_jobs", "progress")),
@@ -149,51 +93,48 @@ BAND_METHODS = {
 }
 
 
-def make_intervals(fits, rows, alphas, method, side, options, parts=None, methods=METHODS):
-    """One `Intervals` an alpha, by a method's name.
+def _auto(fits: Any, side: Side, options: Mapping[str, Any], methods: Mapping[str, Method]) -> str:
+    """The tightest certified method that has all options."""
+    if "exact" not in methods:
+        return "split"
+    only = set(methods["stable"].options) - set(methods["exact"].options)
+    sizes = as_score(options.get("score"), fits.loss, side).ranks_sizes
+    bends = fits.loss.softness is None and not fits.loss.bends_once
+    return "exact" if sizes and not bends and not set(options) & only else "stable"
 
-    "auto" is the exact method, unless an option asks for what only the stable one has. ``parts`` are
-    groups of new rows with the `Peers` that each is ranked among; None for all among all.
+
+def make_intervals(
+    fits: Any,
+    rows: np.ndarray,
+    alphas: Sequence[float],
+    method: str,
+    side: Side,
+    options: Mapping[str, Any],
+    parts: Sequence[Part] | None = None,
+    methods: Mapping[str, Method] = METHODS,
+) -> list[Intervals]:
+    """`Intervals` by a method's name, one record per alpha.
+
+    "auto" is the exact method, unless an option asks for what only the stable one has; for an estimator it
+    is split. ``parts`` are groups of new rows with the `Peers` that each is ranked among; None for all
+    among all.
     """
-    _check_side(side)
-    options = {name: value for name, value in options.items() if value is not None}
-    name = method
-    if method == "auto":
-        name = _auto(fits, side, options, methods)
+    check_side(side)
+    given = {name: value for name, value in options.items() if value is not None}
+    name = _auto(fits, side, given, methods) if method == "auto" else method
     if name not in methods:
         reason = "is not for any estimator" if name in METHODS else "is unknown"
         raise InputError(f"method={method!r} {reason}: give 'auto' or one of {', '.join(methods)}")
     chosen = methods[name]
-    for option in options:
-        if option not in chosen.options:
-            known = _listed(chosen.options)
-            raise InputTypeError(
-                f"option {option!r} is unknown to method {name!r}: its options are {known}"
-            )
+    chosen.check_options(name, given)
     if chosen.together:
-        more = {} if parts is None else {"parts": parts}
-        return chosen.run(fits, rows, alphas, side=side, **more, **options)
+        asked = Request.of(fits, rows, alphas, side=side, parts=parts, **given)
+        chosen.check(name, fits, asked)
+        return chosen.run(fits, asked)
     rows, free = fits.coordinates(rows)
-    if parts is None:
-        made = chosen.run(fits, rows, alphas, side=side, **options)
-    else:
-        each = [
-            chosen.run(fits, rows[which], alphas, side=side, peers=peers, **_taken(options, which))
-            for which, peers in parts
-        ]
-        made = [join(one, [which for which, _ in parts]) for one in zip(*each, strict=True)]
-    made = [replace(each, guarantee=f"{each.guarantee}{fits.given}") for each in made]
-    return [opened(intervals, free) for intervals in made] if free.any() else made
-
-
-def _taken(options, which):
-    """Options for some of the new rows."""
-    per_row = {"scale": lambda scale: scale.take(which), "z_hat": lambda z_hat: z_hat[which]}
-    return {name: per_row.get(name, lambda same: same)(value) for name, value in options.items()}
-
-
-def _listed(options):
-    """Options in words."""
-    if not options:
-        return "none"
-    return " and ".join([", ".join(options[:-1]), options[-1]]) if len(options) > 1 else options[0]
+    asked = Request.of(fits, rows, alphas, side=side, parts=parts, **given)
+    chosen.check(name, fits, asked)
+    each = [chosen.run(fits, asked.take(which, peers)) for which, peers in asked.parts]
+    made = [join(one, [which for which, _ in asked.parts]) for one in zip(*each, strict=True)]
+    made = [replace(one, guarantee=f"{one.guarantee}{fits.given}") for one in made]
+    return [opened(one, free) for one in made] if free.any() else made

@@ -1,11 +1,15 @@
-"""The conformity function: p-values at candidate responses, and stability bounds on them.
+"""p-values of candidate responses, exact and between stability bounds: the conformity function (theory,
+section 6).
 
-p(z) is that of the augmented fit at z. Where slopes are clipped all candidates are read off one path;
-else the augmented sample is refitted, warm. The bounds need the base fit alone (theory, sections 4 and 6).
+p(z) is that of the augmented fit at z. Where slopes are clipped all candidates are read off one path; else
+the augmented sample is refitted, warm. The bounds need the base fit alone. `exact_p` is the one place where
+a candidate's score is compared with the training rows'.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy import optimize
@@ -13,38 +17,39 @@ from scipy import optimize
 from ..path import ties_of
 from ..rank import Peers
 from ..solvers import minimise
-from ..stability import new_rows, reach
+from ..stability import BaseFit, default_bound, new_rows, reach
 from .exact import make_sets
-from .score import Score
+from .fits import Fits
+from .request import check_side
+from .score import Score, Side
 
-__all__ = ["conformity", "exact_p", "known_or_refitted", "refitted"]
+__all__ = ["check_bound", "conformity", "exact_p", "known_or_refitted", "refitted", "row_tau"]
 
 _ENTRIES = 2_000_000
 _FAR = 100.0
 _NEWTON = 150
+Residuals = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def conformity(fits, row, z, side, bound, peers=None):
-    """Exact p-values of a new row at candidates and their lower and upper bounds.
+def check_bound(fits: Fits, bound: str | None, side: str) -> str | None:
+    """The stability bound to use, by default the best that applies; None where none does."""
+    check_side(side)
+    if bound is None and not (fits.loss.has_curvature or np.all(fits.ridge > 0)):
+        return None
+    bound = bound or default_bound(fits.loss)
+    new_rows(fits.base, fits.problem.X[:1], bound)  # refuses where its assumptions fail
+    return bound
 
-    Parameters
-    ----------
-    fits : Fits
-    row : (p,) array
-    z : (g,) array
-        Finite candidates.
-    side : {"two-sided", "upper", "lower"}
-    bound : str or None
-        None where no stability bound applies: the bounds are then those of any p-value.
-    peers : Peers, optional
-        The rows to rank among, for this new row; all by default.
 
-    Returns
-    -------
-    (3, g) array
-        p, lower bound, upper bound.
+def conformity(
+    fits: Fits, row: np.ndarray, z: np.ndarray, side: Side, bound: str | None, peers: Peers | None = None
+) -> np.ndarray:
+    """Exact p-values of a new row (p,) at finite candidates ``z`` (g,), and bounds on them: a (3, g) array.
+
+    ``bound`` is None where no stability bound applies: the bounds are then those of any p-value.
     """
-    peers, score = Peers(fits.n) if peers is None else peers, Score.of(side)
+    peers = Peers(fits.n) if peers is None else peers
+    score = Score.of(side)
     (row,), (free,) = fits.coordinates(row[None])
     out = np.empty((3, len(z)))
     if free:  # the fit goes through every response, and no other residual changes
@@ -52,29 +57,40 @@ def conformity(fits, row, z, side, bound, peers=None):
         out[:] = peers.p(scores >= -ties_of(fits.problem.X, fits.base.solution.x))
         return out
     out[0] = exact_p(fits, row, z, score, peers)
-    for part in _parts(fits, z):
+    for part in parts_of(fits.n, len(z)):
         out[1:, part] = _bounds(fits.base, row, fits.responses(z[part]), score, bound, peers)
     return out
 
 
-def _parts(fits, z):
-    """Candidates, a few at a time."""
-    size = max(1, _ENTRIES // fits.n)
-    return [slice(first, first + size) for first in range(0, len(z), size)]
+def parts_of(n: int, count: int) -> Iterator[slice]:
+    """Candidates, a few at a time: arrays have an entry for each of them and each training row."""
+    size = max(1, _ENTRIES // n)
+    for first in range(0, count, size):
+        yield slice(first, first + size)
 
 
-def exact_p(fits, row, z, score, peers, own=1.0):
-    """Exact p-values of a new row at candidates (g,)."""
-    solver, out = make_sets(fits, score), np.empty(len(z))
-    for part in _parts(fits, z):
+def exact_p(
+    fits: Any,
+    row: np.ndarray,
+    z: np.ndarray,
+    score: Score,
+    peers: Peers,
+    own: float = 1.0,
+    refit: bool = False,
+) -> np.ndarray:
+    """Exact p-values of a new row at candidates (g,); ``refit`` makes every fit anew."""
+    solver = None if refit else make_sets(fits, score)
+    out = np.empty(len(z))
+    for part in parts_of(fits.n, len(z)):
         w = fits.responses(z[part])
-        r, e, tie = known_or_refitted(fits, solver.residuals(row, w), row, w)
-        new = score.own_values(e, own) - tie
-        out[part] = peers.p(score.values(r) >= new[:, None])
+        r, e, tie = known_or_refitted(fits, None if solver is None else solver.residuals(row, w), row, w)
+        out[part] = peers.p(score.values(r) >= score.tied(e, own, tie)[:, None])
     return out
 
 
-def known_or_refitted(fits, found, row, w):
+def known_or_refitted(
+    fits: Fits, found: tuple[np.ndarray, ...] | None, row: np.ndarray, w: np.ndarray
+) -> Residuals:
     """Residuals and ties at responses from what a path knows, ``(r, e, tie, known)`` or None, and from
     refits where it does not."""
     if found is None:
@@ -85,10 +101,12 @@ def known_or_refitted(fits, found, row, w):
     return r, e, tie
 
 
-def refitted(fits, row, w):
+def refitted(fits: Fits, row: np.ndarray, w: np.ndarray) -> Residuals:
     """Residuals of augmented fits at responses, of the training rows (g, n) and of the new one (g,), in
     units of the fit; and differences of scores that are ties (g,)."""
-    r, e, theta = np.empty((len(w), fits.n)), np.empty(len(w)), np.empty((len(w), len(row)))
+    r = np.empty((len(w), fits.n))
+    e = np.empty(len(w))
+    theta = np.empty((len(w), len(row)))
     start = fits.base.solution.x
     far = fits.loss.softness is None and _lever(fits.base, row) > _FAR
     for i in np.argsort(w):
@@ -101,19 +119,21 @@ def refitted(fits, row, w):
     return r, e, ties_of(fits.problem.X, theta)
 
 
-def _lever(base, row):
+def _lever(base: BaseFit, row: np.ndarray) -> float:
     """How far the prediction of a new row follows its response, relative to its residual."""
     return float(base.base_root.norms(row[None])[0]) ** 2
 
 
-def _tilted_to(fits, row, w, start):
+def _tilted_to(
+    fits: Fits, row: np.ndarray, w: float, start: np.ndarray
+) -> tuple[np.ndarray, float, np.ndarray]:
     """Residuals of the training rows, of the new one, and coefficients at a response, for a row that the
     fit follows closely: its residual would be a small difference of large numbers, and is found as the one
     whose tilted fit has this response."""
     away = w - float(row @ fits.base.solution.x)
-    found = {}
+    found: dict[float, np.ndarray] = {}
 
-    def beyond(size):
+    def beyond(size: float) -> float:
         """How far the response with a residual of this size lies beyond ``w``."""
         e = math.copysign(size, away)
         tilt = -float(fits.loss.derivative(e)) * row
@@ -128,7 +148,31 @@ def _tilted_to(fits, row, w, start):
     return fits.problem.v - fits.problem.X @ theta, math.copysign(size, away), theta
 
 
-def _bounds(base, row, w, score, bound, peers):
+def _slope_at(base: BaseFit, distance: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Largest tilts of new rows whose responses lie at a distance from their prediction."""
+    size = np.abs(distance) + before
+    slope = np.where(distance > 0, base.slope(size, 1), base.slope(size, -1))
+    return np.minimum(slope, np.where(distance > 0, base.steepest(1), base.steepest(-1)))
+
+
+def row_tau(fits: Fits, row: np.ndarray, bound: str, z: float | None = None) -> np.ndarray:
+    """Stability bounds of one new row (1, p), in units of the response: those of the training rows and then
+    its own (n + 1,). They hold for every response, or for ``z``."""
+    row, (free,) = fits.coordinates(row)
+    if free:
+        return np.append(np.zeros(fits.n), np.inf)
+    base = fits.base
+    moves = reach(base, new_rows(base, row, bound), bound)
+    slope = np.array([max(base.steepest(-1), base.steepest(1))])
+    if z is not None:
+        distance = (z - base.predict(row)) / fits.scale
+        slope = np.minimum(slope, _slope_at(base, distance, moves.before(np.zeros(1))))
+    return fits.scale * np.append(moves.tau(slope)[0], moves.shift(slope))
+
+
+def _bounds(
+    base: BaseFit, row: np.ndarray, w: np.ndarray, score: Score, bound: str | None, peers: Peers
+) -> np.ndarray:
     """Lower and upper bounds on the p-values (2, g) from the base fit."""
     n = len(base.problem.v)
     least, most = (peers.p(np.full((len(w), n), which)) for which in (False, True))
@@ -137,9 +181,7 @@ def _bounds(base, row, w, score, bound, peers):
     moves = reach(base, new_rows(base, np.repeat(row[None], len(w), axis=0), bound), bound)
     distance = w - row @ base.solution.x
     before = moves.before(np.zeros(len(w)))
-    size = np.abs(distance) + before
-    slope = np.where(distance > 0, base.slope(size, 1), base.slope(size, -1))
-    slope = np.minimum(slope, np.where(distance > 0, base.steepest(1), base.steepest(-1)))
+    slope = _slope_at(base, distance, before)
     with np.errstate(invalid="ignore"):
         tau, own = moves.tau(slope), moves.shift(slope)
         # The new residual lies between 0 and its distance to the base prediction: the fit moves towards z.
@@ -148,7 +190,7 @@ def _bounds(base, row, w, score, bound, peers):
         low, high = base.solution.r - tau, base.solution.r + tau
     known = np.isfinite(ends).all(axis=0) & ~np.isnan(tau).any(axis=1)
     ends = np.where(known, np.sort(ends, axis=0), 0.0)
-    new = Score(score.sign).range(ends[0], ends[-1])
+    new = score.range(ends[0], ends[-1])
     old = score.range(np.where(known[:, None], low, -np.inf), np.where(known[:, None], high, np.inf))
     tie = ties_of(base.problem.X, base.solution.x)
     lower, upper = (peers.p(one >= two[:, None] - tie) for one, two in ((old[0], new[1]), (old[1], new[0])))

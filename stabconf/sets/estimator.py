@@ -6,12 +6,15 @@ of the rows are certified as usual.
 
 import copy
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from ..errors import AssumptionError, InputError
-from ..rank import Peers
-from .intervals import guarantee, ranked_intervals
+from .enclosure import enclose
+from .intervals import Intervals, guarantee, ranked_intervals
+from .request import Request
 from .score import DIRECTIONS
 
 __all__ = ["EstimatorFits", "TAUS", "user_stable"]
@@ -29,29 +32,34 @@ class EstimatorFits:
         As in `stabconf.fit`.
     """
 
-    loss, given = None, ""  # no loss is known, no units are learned
+    loss = None  # no loss is known
+    scale = 1.0  # residuals are in units of the response
+    given = ""  # no units are learned
 
-    def __init__(self, X, y, estimator, tau):
-        self.X, self.y, self.estimator, self.tau = X, y, estimator, tau
+    def __init__(self, X: np.ndarray, y: np.ndarray, estimator: Any, tau: Any) -> None:
+        self.X = X
+        self.y = y
+        self.n = len(y)
+        self.estimator = estimator
+        self.tau = tau
         self.fitted = copy.deepcopy(estimator)
         self.fitted.fit(X, y)
-        self.n = len(y)
 
-    def coordinates(self, rows):
+    def coordinates(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows as they are, all of which the estimator can tell apart for all that is known."""
         return rows, np.zeros(len(rows), dtype=bool)
 
-    def predict(self, rows):
+    def predict(self, rows: np.ndarray) -> np.ndarray:
         """Predictions of the fit to all rows (m,)."""
         return _values(self.fitted.predict(rows), len(rows)) if len(rows) else np.empty(0)
 
-    def predictor(self, which):
+    def predictor(self, which: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """A fit to some of the rows alone, as a function from design rows to predictions."""
         fitted = copy.deepcopy(self.estimator)
         fitted.fit(self.X[which], self.y[which])
         return lambda rows: _values(fitted.predict(rows), len(rows)) if len(rows) else np.empty(0)
 
-    def bounds(self, rows):
+    def bounds(self, rows: np.ndarray) -> np.ndarray:
         """Stability bounds of the training rows and of each new row (m, n + 1)."""
         tau = self.tau
         if tau is None:
@@ -60,11 +68,10 @@ class EstimatorFits:
                 "fit, or use method='split', 'cross', 'cv+' or 'jackknife+'"
             )
         if isinstance(tau, str):
-            tau = TAUS[tau]
-            values = tau(self.fitted, self.X, rows)
-        else:
-            values = tau(self.X, rows) if callable(tau) else tau
-        values = np.asarray(values, dtype=float)
+            tau = TAUS[tau](self.fitted, self.X, rows)
+        elif callable(tau):
+            tau = tau(self.X, rows)
+        values = np.asarray(tau, dtype=float)
         shape = (len(rows), self.n + 1)
         if values.shape not in (shape, shape[1:]):
             raise InputError(
@@ -76,14 +83,14 @@ class EstimatorFits:
         return np.broadcast_to(values, shape)
 
 
-def _norms_over_n(fitted, X, rows, factor=1.0):
+def _norms_over_n(fitted: Any, X: np.ndarray, rows: np.ndarray, factor: float = 1.0) -> np.ndarray:
     """|x| / (n + 1), for the training rows and each new row."""
     size = factor / (len(X) + 1.0)
     trained, new = (np.linalg.norm(part, axis=1) * size for part in (X, rows))
     return np.column_stack([np.tile(trained, (len(rows), 1)), new])
 
 
-def _iterated_norms(fitted, X, rows):
+def _iterated_norms(fitted: Any, X: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """T |x| / (n + 1), with T the iterations of the estimator."""
     for name in ("n_iter_", "n_estimators_", "max_iter", "n_estimators"):
         count = getattr(fitted, name, None)
@@ -98,52 +105,29 @@ def _iterated_norms(fitted, X, rows):
 TAUS = {"norm/n": _norms_over_n, "iterations*norm/n": _iterated_norms}
 
 
-def user_stable(fits, rows, alphas, *, side="two-sided", inner=False, peers=None):
+def user_stable(fits: EstimatorFits, asked: Request) -> list[Intervals]:
     """Stable sets from one fit to all training rows, with the user's bounds on how far it can move.
 
-    Parameters
-    ----------
-    fits : EstimatorFits
-    rows : (m, p) array
-    alphas : list of float
-    side : {"two-sided", "upper", "lower"}
-    inner : bool
-    peers : Peers, optional
-        The rows to rank among; all by default.
-
-    Returns
-    -------
-    list of Intervals
-        Not certified.
+    They are not certified.
     """
-    tau, centre = fits.bounds(rows), fits.predict(rows)
-    ways = DIRECTIONS[side]
+    tau, centre = fits.bounds(asked.rows), fits.predict(asked.rows)
     r = fits.y - fits.predict(fits.X)
-    peers, out = Peers(fits.n) if peers is None else peers, []
-    for alpha in alphas:
-        rank, surcharge = peers.rank(alpha), np.zeros(len(rows))
-        ends = {
-            (name, way): np.full(len(rows), way * np.inf) for name in ("outer", "inner") for way in (-1, 1)
-        }
-        for direction in ways:
-            scores = np.abs(r) if side == "two-sided" else direction * r
-            for name, way in (("inner", -1.0), ("outer", 1.0)):
-                distance = rank.kth(scores + way * tau[:, :-1]) + way * tau[:, -1]
-                ends[name, direction] = centre + direction * distance
-            with np.errstate(invalid="ignore"):  # both are infinite where rows are too few
-                surcharge += distance - rank.kth(scores)  # of the outer end
-        words = f"{guarantee(alpha, peers)}, if the bounds given as tau hold"
-        more = {"certified": False, "guarantee": words, "bound": "user"}
-        more |= {"surcharge": surcharge, "tau": tau[:, -1]}
-        if inner:
-            empty = ends["inner", -1] > ends["inner", 1]
-            more["inner"] = [np.where(empty, np.nan, ends["inner", way]) for way in (-1, 1)]
-        outer = ends["outer", -1], ends["outer", 1]
-        out.append(ranked_intervals(*outer, peers, alpha, side, "stable", **more))
+    directions = len(DIRECTIONS[asked.side])
+    out = []
+    for alpha in asked.alphas:
+        rank = asked.peers.rank(alpha)
+        outer, inner = enclose(asked.score, rank, centre, r, tau[:, :-1], tau[:, -1])
+        upper = rank.kth(asked.score.range(r - tau[:, :-1], r + tau[:, :-1])[1])
+        with np.errstate(invalid="ignore"):  # both are infinite where rows are too few
+            surcharge = directions * (upper - rank.kth(asked.score.values(r)) + tau[:, -1])
+        words = f"{guarantee(alpha, asked.peers)}, if the bounds given as tau hold"
+        more: dict[str, Any] = {"certified": False, "guarantee": words, "bound": "user"}
+        more |= {"surcharge": surcharge, "tau": tau[:, -1], "inner": inner if asked.inner else None}
+        out.append(ranked_intervals(*outer, asked.peers, alpha, asked.side, "stable", **more))
     return out
 
 
-def _values(predicted, count):
+def _values(predicted: Any, count: int) -> np.ndarray:
     """Predictions as a flat array of finite numbers."""
     values = np.asarray(predicted, dtype=float).reshape(-1)
     if len(values) != count or not np.all(np.isfinite(values)):

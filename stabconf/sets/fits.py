@@ -5,6 +5,7 @@ candidate response (theory, section 2). `Fits` holds them with the base fit, and
 start from.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -13,8 +14,9 @@ import numpy as np
 from ..data.units import location_scale
 from ..losses import Loss
 from ..path import ClippedFit, crossover, sharpened
-from ..solvers import Problem, minimise, smallest_norm, vanishing_ridge
+from ..solvers import Problem, Solution, TieBreak, minimise, smallest_norm, vanishing_ridge
 from ..stability import BaseFit
+from .training import Parts, Solving
 
 __all__ = ["Fits"]
 
@@ -51,18 +53,28 @@ class Fits:
     centre: float
     scale: float
     start: np.ndarray
-    solving: dict
-    parts: object = None
+    solving: Solving
+    parts: Parts | None = None
 
     @property
-    def given(self):
+    def given(self) -> str:
         """What the guarantee of full-data sets is given, in words: nothing where units are no
         statistics."""
         learned = self.parts is not None and self.parts.model.standardize
         return ", given the units learned in training" if learned else ""
 
     @classmethod
-    def in_own_unit(cls, X, y, loss, ridge, lasso, start, solving, parts=None):
+    def in_own_unit(
+        cls,
+        X: np.ndarray,
+        y: np.ndarray,
+        loss: Loss,
+        ridge: np.ndarray,
+        lasso: np.ndarray,
+        start: np.ndarray,
+        solving: Solving,
+        parts: Parts | None = None,
+    ) -> "Fits":
         """Fits to responses as they are: the same objective, in a unit in which numbers are moderate."""
         unit, factor = location_scale(y, None)[1], 1.0
         known = loss.rescaled(unit)
@@ -73,7 +85,7 @@ class Fits:
         weights = ridge * unit**2 / factor, lasso * unit / factor
         return cls(X, y, loss, *weights, 0.0, unit, start / unit, solving, parts)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         simplest, factor = self.loss.simplest()
         if simplest is not self.loss:
             for name, value in (
@@ -84,32 +96,32 @@ class Fits:
                 object.__setattr__(self, name, value)
 
     @property
-    def n(self):
+    def n(self) -> int:
         return len(self.y)
 
     @cached_property
-    def ties(self):
+    def ties(self) -> TieBreak:
         """What makes the minimiser unique (a `TieBreak`)."""
         return smallest_norm(self.whole)
 
     @cached_property
-    def whole(self):
+    def whole(self) -> Problem:
         """The problem as it was given."""
         v = (self.y - self.centre) / self.scale
         return Problem(self.X, v, self.loss, self.ridge, self.lasso)
 
     @cached_property
-    def problem(self):
+    def problem(self) -> Problem:
         """The training rows' `Problem`, which has one minimiser."""
         return self.ties.apply(self.whole)
 
-    def coordinates(self, rows):
+    def coordinates(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """New rows (m, p) as the fits see them, and which of them have a part that no training row has:
         such a row is fitted exactly whatever its response (bools)."""
         return self.ties.coordinates(rows), self.ties.outside(rows)
 
     @cached_property
-    def base(self):
+    def base(self) -> BaseFit:
         """The `BaseFit`."""
         problem = self.problem
         solution = minimise(problem, self.ties.coordinates(self.start), **self.solving)
@@ -118,13 +130,13 @@ class Fits:
         return BaseFit(problem, solution, self.centre, self.scale)
 
     @cached_property
-    def clipped(self):
+    def clipped(self) -> ClippedFit:
         """The `ClippedFit`: by the default solver, for paths start at a minimiser and not near one."""
         solution = minimise(self.problem, self.ties.coordinates(self.start))
         return crossover(ClippedFit.of(self.problem, solution, self.ties.extra))
 
     @cached_property
-    def held(self):
+    def held(self) -> ClippedFit | None:
         """The `ClippedFit` with vanishing ridge weights, where paths from `clipped` meet a Hessian that has
         no inverse; None where there is no such thing."""
         if np.all(self.problem.ridge > 0):
@@ -134,27 +146,27 @@ class Fits:
         return crossover(ClippedFit.of(problem, minimise(problem, self.clipped.theta), ties.extra))
 
     @cached_property
-    def solution(self):
+    def solution(self) -> Solution:
         """The `Solution` of the problem as it was given."""
         return self.ties.lift(self.whole, self.base.solution, self.solving["tol"])
 
-    def refit(self, tilt):
+    def refit(self, tilt: np.ndarray) -> tuple[np.ndarray, float]:
         """Fresh coefficients and their certified radius at a tilt (p,), where a path cannot be trusted."""
         problem = replace(self.problem, tilt=tilt)
         solution = sharpened(problem, minimise(problem, self.base.solution.x), self.ties.extra)
         return solution.x, solution.radius
 
-    def augmented(self, row, w, start=None):
+    def augmented(self, row: np.ndarray, w: float, start: np.ndarray | None = None) -> Solution:
         """The `Solution` with a new row (p,) of response ``w``, both in units of the fit."""
         problem = self.problem
         problem = replace(problem, X=np.vstack([problem.X, row]), v=np.append(problem.v, w))
         return sharpened(problem, minimise(problem, start), self.ties.extra)
 
-    def responses(self, z):
+    def responses(self, z: np.ndarray | float) -> np.ndarray:
         """Responses in units of the fit."""
-        return (z - self.centre) / self.scale
+        return (np.asarray(z) - self.centre) / self.scale
 
-    def predictor(self, which):
+    def predictor(self, which: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """A fit to some of the training rows alone, as a function from design rows to predictions; its
         penalty is per row of them."""
         if self.parts is not None:
@@ -167,7 +179,7 @@ class Fits:
         found = ties.lift(problem, minimise(ties.apply(problem), **self.solving), self.solving["tol"])
         return lambda rows: self.centre + self.scale * (rows @ found.x)
 
-    def in_range(self, rows):
+    def in_range(self, rows: np.ndarray) -> np.ndarray:
         """Whether the predictions of new rows lie in the range of the responses (bools)."""
         made = self.base.predict(rows)
         return (made >= np.min(self.y)) & (made <= np.max(self.y))

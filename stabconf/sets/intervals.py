@@ -1,18 +1,25 @@
-"""The record that every interval method returns."""
+"""The record that every interval method returns, and how records of groups become one."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-__all__ = ["Intervals", "assumed", "guarantee", "join", "opened", "ranked_intervals", "simple_intervals"]
+from ..rank import Peers
+
+__all__ = ["Intervals", "Pieces", "assumed", "guarantee", "join", "opened", "ranked_intervals"]
+
+Pieces = Sequence[tuple[float, float]]
+_PER_ROW = ("lower", "upper", "inner_lower", "inner_upper", "surcharge", "tau", "k", "n", "tol")
 
 
-def guarantee(alpha, peers=None):
+def guarantee(alpha: float, peers: Peers | None = None) -> str:
     """The coverage statement of a certified method, in words."""
     return f"covers with probability at least {1 - alpha:g}{assumed(peers)}"
 
 
-def assumed(peers):
+def assumed(peers: Peers | None) -> str:
     """Where coverage holds and what of, for rows that are ranked among some `Peers`; in words."""
     within = " within each group" if peers is not None and peers.which is not None else ""
     if peers is not None and peers.weights is not None:
@@ -28,15 +35,9 @@ class Intervals:
     ----------
     lower, upper : (m,) arrays
         Ends of the hull of the set; infinite where the set is unbounded.
-    inner_lower, inner_upper : (m,) arrays or None
-        An interval contained in the exact set; NaN where none could be certified.
-    surcharge : (m,) array
-        Width that is owed to stability (and to the solver's tolerance) rather than to the residuals.
-    tau : (m,) array
-        Largest bound on the movement of the new row's own prediction that entered an end.
     k, n : int, or (m,) arrays
-        Rank of the order statistic and the number of training rows it is among; one a new row within
-        groups, and k with weights, in units of the mean weight. The set is the whole line if k > n.
+        Rank of the order statistic and the number of training rows it is among; within groups one per new
+        row, with weights k in units of the mean weight. The set is the whole line if k > n.
     alpha : float
     side : {"two-sided", "upper", "lower"}
     method : str
@@ -45,6 +46,12 @@ class Intervals:
     certified : bool
     guarantee : str
         The coverage statement, in words.
+    inner_lower, inner_upper : (m,) arrays or None
+        An interval contained in the exact set; NaN where none could be certified.
+    surcharge : (m,) array
+        Width that is due to stability (and to the solver's tolerance) rather than to the residuals.
+    tau : (m,) array
+        Largest bound on the movement of the new row's own prediction that entered an end.
     pieces : dict
         ``{row: ((lower, upper), ...)}`` for the rows whose set is not an interval, where the method
         knows; lower and upper above are then the ends of its hull.
@@ -58,40 +65,40 @@ class Intervals:
 
     lower: np.ndarray
     upper: np.ndarray
-    inner_lower: np.ndarray | None
-    inner_upper: np.ndarray | None
-    surcharge: np.ndarray
-    tau: np.ndarray
     k: int | np.ndarray
     n: int | np.ndarray
     alpha: float
     side: str
     method: str
-    bound: str | None
-    certified: bool
-    guarantee: str
-    pieces: dict = field(default_factory=dict)
+    bound: str | None = None
+    certified: bool = True
+    guarantee: str = ""
+    inner_lower: np.ndarray | None = None
+    inner_upper: np.ndarray | None = None
+    surcharge: np.ndarray | float = 0.0
+    tau: np.ndarray | float = 0.0
+    pieces: dict[int, Pieces] = field(default_factory=dict)
     tilted_fits: int = 0
     tol: float | np.ndarray = np.nan
     wanted: float = np.inf
 
     @property
-    def loose(self):
+    def loose(self) -> np.ndarray:
         """Which rows have ends that are looser than they should be (m,)."""
         return np.broadcast_to(np.asarray(self.tol) > self.wanted, len(self.lower))
 
     @property
-    def too_few(self):
+    def too_few(self) -> np.ndarray:
         """Which rows have the whole line as their set, for the rank exceeds the number of rows (m,)."""
         return np.broadcast_to(np.asarray(self.k) > self.n, len(self.lower))
 
     @property
-    def width(self):
+    def width(self) -> np.ndarray:
         """Width of each interval (m,)."""
         return self.upper - self.lower
 
     @property
-    def open_rows(self):
+    def open_rows(self) -> int:
         """Number of rows with an infinite end on a side that was asked for."""
         is_open = np.zeros(len(self.lower), dtype=bool)
         if self.side != "upper":
@@ -101,101 +108,84 @@ class Intervals:
         return int(np.sum(is_open))
 
     @property
-    def largest_tau(self):
+    def largest_tau(self) -> float:
         """Largest `tau` over the rows."""
         return float(np.max(self.tau, initial=0.0))
 
     @property
-    def stability_share(self):
-        """Share of the mean width (over finite intervals) that is owed to stability."""
-        finite = np.isfinite(self.width) & np.isfinite(self.surcharge)
+    def stability_share(self) -> float:
+        """Share of the mean width (over finite intervals) that is due to stability."""
+        surcharge = np.broadcast_to(self.surcharge, len(self.lower))
+        finite = np.isfinite(self.width) & np.isfinite(surcharge)
         total = float(np.sum(self.width[finite]))
-        return float(np.sum(self.surcharge[finite])) / total if total > 0 else 0.0
+        return float(np.sum(surcharge[finite])) / total if total > 0 else 0.0
 
     @property
-    def certified_gap(self):
+    def certified_gap(self) -> float:
         """How much wider than the exact ones the intervals are on average, at most."""
-        if self.inner_lower is None:
+        if self.inner_lower is None or self.inner_upper is None:
             return float(np.max(self.tol, initial=0.0)) * (2 if self.side == "two-sided" else 1)
         gap = self.width - np.nan_to_num(self.inner_upper - self.inner_lower, nan=0.0)
         gap = gap[np.isfinite(gap)]
         return float(np.mean(gap)) if len(gap) else np.nan
 
 
-def simple_intervals(lower, upper, k, n, alpha, side, method, *, inner=(None, None), **more):
-    """`Intervals`, by default of a method that uses no stability bound."""
-    m = len(lower)
-    known = {"surcharge": np.zeros(m), "tau": np.zeros(m), "bound": None}
-    known |= {"certified": True, "guarantee": guarantee(alpha), **more}
-    return Intervals(
-        lower=lower,
-        upper=upper,
-        inner_lower=inner[0],
-        inner_upper=inner[1],
-        k=k,
-        n=n,
-        alpha=alpha,
-        side=side,
-        method=method,
-        **known,
-    )
-
-
-def ranked_intervals(lower, upper, peers, alpha, side, method, *, inner=(None, None), **more):
+def ranked_intervals(
+    lower: np.ndarray,
+    upper: np.ndarray,
+    peers: Peers,
+    alpha: float,
+    side: str,
+    method: str,
+    *,
+    inner: Sequence[np.ndarray] | None = None,
+    **more: Any,
+) -> Intervals:
     """`Intervals` of rows ranked among some `Peers`; sets that are the whole line are opened."""
-    is_open = np.broadcast_to(peers.open(alpha), len(lower))
-    if is_open.any():
-        lower, upper = np.where(is_open, -np.inf, lower), np.where(is_open, np.inf, upper)
-        if inner[0] is not None:
-            inner = np.where(is_open, -np.inf, inner[0]), np.where(is_open, np.inf, inner[1])
-        for name in {"surcharge", "tau", "tol"} & set(more):
-            more[name] = np.where(is_open, 0.0, more[name])
-        known = more.get("pieces", {})
-        more |= {"pieces": {i: found for i, found in known.items() if not is_open[i]}}
+    if inner is not None:
+        more |= {"inner_lower": inner[0], "inner_upper": inner[1]}
     more = {"guarantee": guarantee(alpha, peers), **more}
-    return simple_intervals(
-        lower, upper, peers.place(alpha), peers.size, alpha, side, method, inner=inner, **more
-    )
+    made = Intervals(lower, upper, peers.place(alpha), peers.size, alpha, side, method, **more)
+    is_open = np.broadcast_to(peers.open(alpha), len(lower))
+    if not is_open.any():
+        return made
+    free: dict[str, Any] = {"tol": made.tol}
+    for name in {"surcharge", "tau", "tol"} & set(more):
+        free[name] = np.where(is_open, 0.0, more[name])
+    return replace(opened(made, is_open), **free)
 
 
-def opened(intervals, rows):
+def opened(intervals: Intervals, rows: np.ndarray) -> Intervals:
     """`Intervals` of which some rows (bools) are fitted exactly whatever their response: two-sided sets are
     the whole line; one-sided ones all of it or nothing, and are kept."""
-    loose = 0.0 if intervals.side == "two-sided" else np.inf
-    ends = {
+    ends: dict[str, Any] = {
         "lower": np.where(rows, -np.inf, intervals.lower),
         "upper": np.where(rows, np.inf, intervals.upper),
-        "tol": np.where(rows, loose, intervals.tol),
+        "tol": np.where(rows, 0.0 if intervals.side == "two-sided" else np.inf, intervals.tol),
         "pieces": {i: found for i, found in intervals.pieces.items() if not rows[i]},
     }
-    if intervals.inner_lower is not None:
+    if intervals.inner_lower is not None and intervals.inner_upper is not None:
         ends["inner_lower"] = np.where(rows, -np.inf, intervals.inner_lower)
         ends["inner_upper"] = np.where(rows, np.inf, intervals.inner_upper)
     return replace(intervals, **ends)
 
 
-def join(each, places):
-    """`Intervals` of groups of new rows as one.
-
-    Parameters
-    ----------
-    each : list of Intervals
-        Of one alpha, side and method.
-    places : list of int arrays
-        The rows of each group; together all rows.
-    """
+def join(each: Sequence[Intervals], places: Sequence[np.ndarray]) -> Intervals:
+    """`Intervals` of groups of new rows as one; ``places`` are the rows of each group, together all of
+    them."""
     if len(each) == 1:
         return each[0]
-    m, made = sum(map(len, places)), {}
-    for name in ("lower", "upper", "inner_lower", "inner_upper", "surcharge", "tau", "k", "n", "tol"):
+    m = sum(map(len, places))
+    made: dict[str, Any] = {}
+    pieces: dict[int, Pieces] = {}
+    for name in _PER_ROW:
         values = [getattr(one, name) for one in each]
         if values[0] is None:
             continue
         made[name] = np.empty(m, dtype=np.result_type(*values))
         for which, part in zip(places, values, strict=True):
             made[name][which] = part
-    pieces = {}
     for which, one in zip(places, each, strict=True):
         pieces |= {int(which[i]): found for i, found in one.pieces.items()}
-    weakest = min(each, key=lambda one: one.n)  # what holds in the smallest group
+    weakest = min(each, key=lambda one: int(np.max(one.n)))  # what holds in the smallest group
     return replace(weakest, **made, pieces=pieces, tilted_fits=sum(one.tilted_fits for one in each))

@@ -1,14 +1,17 @@
 """Work on many new rows in chunks: over processes if asked for, with a progress bar."""
 
 import os
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
 from ..errors import InputError
+from ..rank import Rank
 
 __all__ = ["Work", "in_chunks", "progress_bar"]
 
@@ -21,18 +24,18 @@ class Work:
     """New rows, their ranks (one an alpha) and columns beside them; slices are the same for some rows."""
 
     rows: np.ndarray
-    ranks: list
+    ranks: Sequence[Rank]
     beside: np.ndarray | None = None
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, part):
+    def __getitem__(self, part: slice) -> "Work":
         beside = None if self.beside is None else self.beside[part]
         return Work(self.rows[part], [rank.take(part) for rank in self.ranks], beside)
 
 
-def progress_bar(total, unit, label, progress):
+def progress_bar(total: int, unit: str, label: str, progress: bool | None) -> Any:
     """A bar for long work; with ``progress`` None it shows in a terminal only, once the work takes long."""
     return tqdm(
         total=total,
@@ -44,24 +47,16 @@ def progress_bar(total, unit, label, progress):
     )
 
 
-def in_chunks(function, rows, n_jobs=1, progress=None, size=_CHUNK):
-    """``function`` of each chunk of rows, in order.
+def in_chunks(
+    function: Callable[[Any], Any],
+    rows: Work | np.ndarray,
+    n_jobs: int = 1,
+    progress: bool | None = None,
+    size: int = _CHUNK,
+) -> list[Any]:
+    """``function`` of each chunk of rows, in order; it must be picklable where ``n_jobs`` is not 1.
 
-    Parameters
-    ----------
-    function : callable
-        Must be picklable where ``n_jobs`` is not 1.
-    rows : Work, or (m, p) array
-    n_jobs : int
-        Number of processes; -1 for one a core.
-    progress : bool or None
-        None shows a bar in a terminal, once the work takes long.
-    size : int
-        Rows of a chunk, at most.
-
-    Returns
-    -------
-    list
+    ``n_jobs`` is a number of processes, -1 for one per core; ``size`` that of a chunk, at most.
     """
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0 or n_jobs < -1:
         raise InputError(
@@ -70,12 +65,13 @@ def in_chunks(function, rows, n_jobs=1, progress=None, size=_CHUNK):
     jobs = (os.cpu_count() or 1) if n_jobs == -1 else n_jobs
     size = max(1, min(size, -(-len(rows) // jobs)))
     chunks = [rows[first : first + size] for first in range(0, max(len(rows), 1), size)]
-    bar = progress_bar(len(rows), "row", "conformal sets", progress)
-    alone = jobs == 1 or len(chunks) == 1
     out = []
-    with bar, nullcontext() if alone else ProcessPoolExecutor(min(jobs, len(chunks))) as pool:
-        made = map(function, chunks) if alone else pool.map(function, chunks)
-        for chunk, result in zip(chunks, made, strict=True):
+    with ExitStack() as stack:
+        bar = stack.enter_context(progress_bar(len(rows), "row", "conformal sets", progress))
+        each: Callable[..., Any] = map
+        if jobs > 1 and len(chunks) > 1:
+            each = stack.enter_context(ProcessPoolExecutor(min(jobs, len(chunks)))).map
+        for chunk, result in zip(chunks, each(function, chunks), strict=True):
             out.append(result)
             bar.update(len(chunk))
     return out

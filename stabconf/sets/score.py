@@ -1,71 +1,343 @@
-"""The conformity score of a residual: its size, or the residual itself for one-sided sets.
+"""The conformity score: what of a residual is ranked, on which side, in units of which scale.
 
-Residuals may be divided by a scale, a fixed positive number a row. All that methods ask of a score is here:
-values, how fast they change, their range, and the lines that they are along a path. What `side` means is
-said here alone.
+One type serves every method (theory, sections 6 and 7). A score is a function of the residual whose level
+sets are intervals: `value` and `interval`, which is its inverse. One-sided sets rank the residual itself.
+Residuals may be divided by a scale, one positive number per row. What `side` means is said here alone.
 """
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 
-__all__ = ["DIRECTIONS", "SIDES", "Score"]
+from ..checks import is_number
+from ..errors import AssumptionError, InputError, InputTypeError
+from ..losses import Loss
+
+__all__ = [
+    "DIRECTIONS",
+    "SCORES",
+    "SIDES",
+    "FixedScale",
+    "LearnedScale",
+    "Score",
+    "Side",
+    "UserScore",
+    "as_score",
+]
+
+Side = Literal["two-sided", "upper", "lower"]
+Rows = slice | np.ndarray
+Lines = list[tuple[np.ndarray, np.ndarray]]
 
 SIDES = {"two-sided": 0, "upper": 1, "lower": -1}
 DIRECTIONS = {"two-sided": (-1, 1), "upper": (1,), "lower": (-1,)}  # of the ends that are looked for
+_DOUBLINGS = 400  # beyond so many an end counts as infinite
+_HALVINGS = 200
+_TINY = 1e-3  # of a typical residual: smaller ones count as this where a scale is learned
+_EVERY = slice(None)
 
 
 @dataclass(frozen=True)
 class Score:
-    """``|r| / scale``, or ``sign * r / scale``.
+    """The size of a residual; for one-sided sets the residual itself, or its negative.
+
+    A subclass ranks another function of the residual. Methods give residuals in units of the fit.
 
     Attributes
     ----------
     sign : {0, 1, -1}
-        0 for sizes; 1 ranks residuals, -1 their negatives.
+        0 ranks `value`, 1 residuals, -1 their negatives.
     scale : (n,) array or None
         Of the training rows; None for 1.
+    unit : float
+        One unit of the fit, in units of the response, which is what `value` is a function of.
     """
 
-    sign: int = 0
-    scale: np.ndarray | None = None
+    sign: int = field(default=0, kw_only=True)
+    scale: np.ndarray | None = field(default=None, kw_only=True)
+    unit: float = field(default=1.0, kw_only=True)
+
+    # What a subclass declares: its name, a residual whose score is smallest, how fast it changes at
+    # most, and whether it ranks residuals as their sizes do, so that its sets are those of this class.
+    name = "absolute"
+    centre = 0.0
+    lipschitz = 1.0
+    ranks_sizes = True
 
     @classmethod
-    def of(cls, side, scale=None):
+    def of(cls, side: Side, scale: np.ndarray | None = None) -> "Score":
         """The score of a side, with the scales of the training rows."""
-        return cls(SIDES[side], scale)
+        return cls(sign=SIDES[side], scale=scale)
 
-    def _signed(self, r):
-        return self.sign * r if self.sign else np.abs(r)
+    def value(self, r: np.ndarray) -> np.ndarray:
+        """Scores of residuals."""
+        return np.abs(r)
 
-    def values(self, r, rows=slice(None)):
-        """Scores of residuals (..., n) of the training rows, or (..., c) of some of them."""
-        return self._signed(r) if self.scale is None else self._signed(r) / self.scale[rows]
+    def interval(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Ends of the residuals whose score is at most ``level``; NaN where there are none."""
+        end = np.where(np.asarray(level) >= 0, level, np.nan)
+        return -end, end
 
-    def norms(self, norms, rows=slice(None)):
+    # Training rows ----------------------------------------------------------------------------------
+
+    def _signed(self, r: np.ndarray) -> np.ndarray:
+        return self.sign * r if self.sign else self.value(r)
+
+    def norms(self, norms: np.ndarray, rows: Rows = _EVERY) -> np.ndarray:
         """How fast scores change where residuals change as fast as ``norms``."""
         return norms if self.scale is None else norms / self.scale[rows]
 
-    def range(self, low, high):
-        """Smallest and largest scores of residuals between two bounds (..., n)."""
+    def values(self, r: np.ndarray, rows: Rows = _EVERY) -> np.ndarray:
+        """Scores of residuals (..., n) of the training rows, or (..., c) of some of them."""
+        return self._signed(self.norms(r, rows))
+
+    def range(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Smallest and largest scores of the training rows whose residuals lie between two bounds (...,
+        n)."""
         ends = self.values(low), self.values(high)
         least = np.minimum(*ends)
         if not self.sign:
-            least = np.where((low <= 0) & (high >= 0), 0.0, least)
+            around = (self.unit * self.norms(low) <= self.centre) & (
+                self.unit * self.norms(high) >= self.centre
+            )
+            least = np.where(around, self.value(np.array(self.centre)), least)
         return least, np.maximum(*ends)
 
-    def lines(self, r, rate, rows=slice(None)):
-        """The score as the largest of lines, where residuals ``r`` change at ``rate`` (two (c,) arrays)."""
-        ways = (self.sign,) if self.sign else (1.0, -1.0)
+    def lines(self, r: np.ndarray, rate: np.ndarray, rows: Rows = _EVERY) -> Lines:
+        """The size as the largest of lines, where residuals ``r`` (c,) change at ``rate`` (c,)."""
+        ways = (self.sign,) if self.sign else (1, -1)
         return [(self.norms(way * r, rows), self.norms(way * rate, rows)) for way in ways]
 
     # The new row, whose scale is ``own`` ------------------------------------------------------------
 
-    def own_values(self, e, own=1.0):
+    def own_values(self, e: np.ndarray, own: np.ndarray | float = 1.0) -> np.ndarray:
         """Scores of the new row's residuals."""
-        return self._signed(e) / own
+        return self._signed(e / own)
 
-    def own_lines(self, e, rate, own=1.0):
+    def tied(self, e: np.ndarray, own: np.ndarray | float, tie: np.ndarray) -> np.ndarray:
+        """Scores of the new row's residuals, less what counts as a tie."""
+        return self.own_values(e, own) - tie
+
+    def own_lines(self, e: float, rate: float, own: float = 1.0) -> list[tuple[float, float]]:
         """`lines` of the new row."""
-        ways = (self.sign,) if self.sign else (1.0, -1.0)
+        ways = (self.sign,) if self.sign else (1, -1)
         return [(way * e / own, way * rate / own) for way in ways]
+
+    def own_interval(self, level: np.ndarray, own: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+        """Ends of the new row's residuals whose score is at most ``level``."""
+        if self.sign:
+            end = self.sign * level * own
+            far = np.full(np.shape(end), self.sign * np.inf)
+            return (-far, end) if self.sign > 0 else (end, -far)
+        low, high = self.interval(level)
+        return low * own / self.unit, high * own / self.unit
+
+
+@dataclass(frozen=True)
+class SquaredScore(Score):
+    """The square of the residual, which ranks as its size does."""
+
+    name = "squared"
+    lipschitz = math.inf
+
+    def value(self, r: np.ndarray) -> np.ndarray:
+        return np.square(r)
+
+    def interval(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return super().interval(np.sqrt(np.where(np.asarray(level) >= 0, level, np.nan)))
+
+
+@dataclass(frozen=True)
+class FunctionScore(Score):
+    """A function of the residual with convex level sets, whose ends are found by bisection."""
+
+    lipschitz = math.inf
+    ranks_sizes = False
+
+    def _signed(self, r: np.ndarray) -> np.ndarray:
+        return self.value(self.unit * r)
+
+    def interval(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        level = np.asarray(level, dtype=float)
+        return self._end(level, -1.0), self._end(level, 1.0)
+
+    def range(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As for `Score`. A wrong Lipschitz constant would be found out here."""
+        least, most = super().range(low, high)
+        with np.errstate(invalid="ignore"):
+            rise = 0.5 * self.lipschitz * self.unit * self.norms(high - low) * (1.0 + 1e-9) + 1e-12
+            excess = np.isfinite(rise) & (most - self.values(0.5 * (low + high)) > rise)
+        if excess.any():
+            raise InputError(
+                f"score {self.name!r} changes faster than its lipschitz={self.lipschitz:g} says: give the "
+                "right constant, or inf if it is not known"
+            )
+        return least, most
+
+    def tied(self, e: np.ndarray, own: np.ndarray | float, tie: np.ndarray) -> np.ndarray:
+        """The smallest score of residuals that are tied with the new row's."""
+        return np.minimum.reduce([self.own_values(e + step, own) for step in (-tie, 0.0, tie)])
+
+    def _end(self, level: np.ndarray, direction: float) -> np.ndarray:
+        """One end of a level set, from outside: doubling, then bisection."""
+        inside = np.full(level.shape, self.centre)
+        far = np.ones(level.shape)
+        is_open = np.ones(level.shape, dtype=bool)
+        for _ in range(_DOUBLINGS):
+            with np.errstate(over="ignore"):
+                is_open = self.value(self.centre + direction * far) <= level
+            if not is_open.any():
+                break
+            far = np.where(is_open, 2.0 * far, far)
+        outside = self.centre + direction * far
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (inside + outside)
+            if np.all((middle == inside) | (middle == outside)):
+                break
+            low = self.value(middle) <= level
+            inside = np.where(low, middle, inside)
+            outside = np.where(low, outside, middle)
+        end = np.where(is_open | np.isposinf(level), direction * np.inf, outside)
+        return np.where(self.value(np.full(level.shape, self.centre)) <= level, end, np.nan)
+
+
+@dataclass(frozen=True)
+class DualScore(FunctionScore):
+    """The size of the dual variable, ``|l'(r)|``, of a smooth loss."""
+
+    loss: Loss
+    name = "dual"
+
+    def __post_init__(self) -> None:
+        if self.loss.piecewise_linear:
+            raise AssumptionError(
+                f"score='dual' needs a smooth loss; the dual variables of {self.loss.describe()} hardly "
+                "depend on the residuals: use score='absolute', or a loss such as 'huber'"
+            )
+
+    @property
+    def lipschitz(self) -> float:  # type: ignore[override]
+        return self.loss.smoothness / self.unit
+
+    @property
+    def ranks_sizes(self) -> bool:  # type: ignore[override]
+        """Where l' is symmetric and never flat it ranks as the size does."""
+        return self.loss.symmetric and (self.loss.softness is None or math.isinf(self.loss.lipschitz))
+
+    def value(self, r: np.ndarray) -> np.ndarray:
+        return np.abs(self.loss.derivative(np.asarray(r, dtype=float) / self.unit))
+
+
+@dataclass(frozen=True)
+class UserScore(FunctionScore):
+    """A score of one's own: a function of the residual, in units of the response.
+
+    Parameters
+    ----------
+    function : callable
+        Of an array of residuals; its level sets must be intervals around ``centre``.
+    lipschitz : float
+        How fast it changes with the residual, at most; checked where it is used.
+    centre : float
+        A residual whose score is smallest.
+    name : str
+
+    Examples
+    --------
+    >>> steep_below = UserScore(lambda r: np.where(r < 0, -2.0 * r, r), lipschitz=2.0)
+    >>> [round(float(end), 6) for end in steep_below.interval(1.0)]
+    [-0.5, 1.0]
+    """
+
+    function: Callable[[np.ndarray], np.ndarray]
+    lipschitz: float = math.inf
+    centre: float = 0.0
+    name: str = "user"
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise InputTypeError(
+                f"function={self.function!r} is not callable: give a function of residuals"
+            )
+        if not (is_number(self.lipschitz) and self.lipschitz > 0):
+            raise InputError(
+                f"lipschitz={self.lipschitz!r} is not allowed: give a positive number, or inf if unknown"
+            )
+
+    def value(self, r: np.ndarray) -> np.ndarray:
+        return np.asarray(self.function(np.asarray(r, dtype=float)), dtype=float)
+
+
+SCORES: dict[str, Callable[[Any], Score]] = {  # of the loss, which an estimator lacks
+    "absolute": lambda loss: Score(),
+    "squared": lambda loss: SquaredScore(),
+    "dual": DualScore,
+}
+
+
+def as_score(
+    score: str | Score | None,
+    loss: Loss | None,
+    side: Side = "two-sided",
+    scale: np.ndarray | None = None,
+    unit: float = 1.0,
+) -> Score:
+    """The `Score` for a name or an object, a side, and scales of the training rows.
+
+    ``loss`` is None for an estimator, ``unit`` that of the fit.
+    """
+    if not isinstance(score, (str, Score, type(None))):
+        raise InputTypeError(
+            f"score={score!r} is a {type(score).__name__}: give a name ({', '.join(SCORES)}) or a "
+            "stabconf.UserScore"
+        )
+    if isinstance(score, str) and score not in SCORES:
+        raise InputError(f"score={score!r} is unknown: give one of {', '.join(SCORES)}, or a UserScore")
+    if score == "dual" and loss is None:
+        raise AssumptionError("score='dual' needs a loss that is known: an estimator's is not")
+    found = SCORES[score or "absolute"](loss) if score is None or isinstance(score, str) else score
+    if side != "two-sided" and found.name != "absolute":
+        raise InputError(
+            f"score={score!r} goes with side='two-sided': one-sided sets rank signed residuals"
+        )
+    if found.ranks_sizes:
+        return Score.of(side, scale)
+    return replace(found, scale=scale, unit=unit)
+
+
+@dataclass(frozen=True)
+class FixedScale:
+    """A scale that is known beforehand: positive numbers for the training rows (n,) and the new rows
+    (m,)."""
+
+    trained: np.ndarray
+    new: np.ndarray
+
+    def take(self, rows: np.ndarray) -> "FixedScale":
+        """The same for some of the new rows."""
+        return replace(self, new=self.new[rows])
+
+    def scales(self, which: np.ndarray, r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Scales of all training rows and of the new rows."""
+        return self.trained, self.new
+
+
+@dataclass(frozen=True)
+class LearnedScale(FixedScale):
+    """Columns that a scale is learned from, of the training rows (n, q) and the new rows (m, q).
+
+    It is the exponential of a least-squares regression of the log sizes of residuals on these columns.
+    """
+
+    def scales(self, which: np.ndarray, r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As for `FixedScale`, learned from residuals ``r`` of the rows ``which``."""
+        size = np.abs(r)
+        floor = _TINY * float(np.median(size)) or 1.0
+        target = np.log(np.maximum(size, floor))
+        slopes = np.linalg.lstsq(self.trained[which], target, rcond=None)[0]
+        bounds = np.min(target), np.max(target)  # no row is scaled beyond what was seen
+        trained, new = (np.exp(np.clip(columns @ slopes, *bounds)) for columns in (self.trained, self.new))
+        return trained, new

@@ -1,18 +1,35 @@
 """From rows and responses to coefficients: learn the units, build the problem, solve it (theory 2)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
 from ..data.units import ColumnKinds, ColumnUnits, column_units, location_scale, spans_constant
 from ..losses import LAD, Loss
 from ..path import sharpened
+from ..penalties import Penalty
 from ..solvers import Problem, Solution, minimise, smallest_norm
 
-__all__ = ["Fitted", "Parts", "fit_rows", "residual_scale"]
+__all__ = ["Fitted", "Model", "Parts", "Solving", "fit_rows", "residual_scale"]
 
+Solving = dict[str, Any]  # options of `minimise`
 _MAD_TO_SD = 1.4826
 _PERFECT = 1e-6  # of the response's scale: residuals below it are rounding errors of a perfect fit
+
+
+class Model(Protocol):
+    """What of a model's specification a fit needs."""
+
+    @property
+    def loss(self) -> Loss: ...
+    @property
+    def penalty(self) -> Penalty: ...
+    @property
+    def standardize(self) -> bool: ...
+    @property
+    def solving(self) -> Solving: ...
 
 
 @dataclass(frozen=True)
@@ -36,27 +53,15 @@ class Fitted:
     constant: np.ndarray | None
     solution: Solution
 
-    def predict(self, rows):
+    def predict(self, rows: np.ndarray) -> np.ndarray:
         """Predictions at standardised rows (m, p), in units of the response."""
         return self.centre + self.scale * (rows @ self.solution.x)
 
 
-def fit_rows(X, y, kinds, columns, model):
-    """Fit a model to rows.
-
-    Parameters
-    ----------
-    X : (n, p) array
-        Design columns in their own units.
-    y : (n,) array
-    kinds : ColumnKinds
-    columns : ColumnUnits
-    model : ModelSpec
-
-    Returns
-    -------
-    Fitted
-    """
+def fit_rows(
+    X: np.ndarray, y: np.ndarray, kinds: ColumnKinds, columns: ColumnUnits, model: Model
+) -> Fitted:
+    """Fit a model to rows (n, p) of design columns and responses (n,), both in their own units."""
     rows, slopes = columns.apply(X), np.arange(X.shape[1]) != kinds.intercept
     weights = model.penalty.weights(len(y), slopes)
     centre, scale, loss, constant = 0.0, 1.0, model.loss, None
@@ -71,27 +76,25 @@ def fit_rows(X, y, kinds, columns, model):
     return Fitted(centre, scale, loss, constant, _solve(problem, model.solving))
 
 
-def residual_scale(rows, y, weights, spans, standardize, solving):
+def residual_scale(
+    rows: np.ndarray,
+    y: np.ndarray,
+    weights: tuple[np.ndarray, np.ndarray],
+    spans: bool,
+    standardize: bool,
+    solving: Solving,
+) -> float:
     """sigma: 1.4826 times the median absolute residual of a LAD fit (theory, section 2).
 
-    Parameters
-    ----------
-    rows, y : (n, p) and (n,) arrays
-        Standardised rows, and responses in their own units.
-    weights : tuple of two (p,) arrays
-        Ridge and lasso weights.
-    spans : bool
-        Whether a constant lies in the span of the design.
-    standardize : bool
-    solving : dict
-        Options of the solver.
+    ``rows`` (n, p) are standardised, ``y`` (n,) is in its own units, ``weights`` are those of ridge and
+    lasso; ``spans`` says whether a constant lies in the span of the design.
     """
     centre, scale = location_scale(y, 0.5 if spans else None) if standardize else (0.0, 1.0)
     problem = Problem(rows, (y - centre) / scale, LAD(), *weights)
     return _MAD_TO_SD * scale * float(np.median(np.abs(_solve(problem, solving).r)))
 
 
-def _solve(problem, solving):
+def _solve(problem: Problem, solving: Solving) -> Solution:
     """The `Solution`, of smallest norm where several tie."""
     ties = smallest_norm(problem)
     unique = ties.apply(problem)
@@ -119,9 +122,9 @@ class Parts:
     y: np.ndarray
     kinds: ColumnKinds
     columns: ColumnUnits
-    model: object
+    model: Model
 
-    def predictor(self, which):
+    def predictor(self, which: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """A fit to the rows ``which``, as a function from standardised rows to predictions."""
         kinds = self.kinds.take(which)
         columns, _ = column_units(self.X[which], kinds, self.model.standardize)

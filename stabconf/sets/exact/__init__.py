@@ -8,93 +8,35 @@ from functools import partial
 
 import numpy as np
 
-from ...errors import AssumptionError
 from ...path import merge
-from ...rank import Peers
 from ..intervals import ranked_intervals
-from ..options import check_budget, check_tol
 from ..parallel import Work, in_chunks
-from ..score import DIRECTIONS, Score
+from ..score import DIRECTIONS
 from .clipped import ClippedSets
 from .smooth import SmoothSets
 
-__all__ = ["exact", "make_sets", "require_exact"]
+__all__ = ["exact", "make_sets"]
 
 _LOOSE = 1e-4  # of the scale: ends that are looser are worth a warning
 _JOIN = 1e-9  # in units of the fit: pieces nearer than this are one
 
 
-def exact(
-    fits,
-    rows,
-    alphas,
-    *,
-    side="two-sided",
-    tol=1e-6,
-    budget=50,
-    scale=None,
-    n_jobs=1,
-    progress=None,
-    peers=None,
-):
-    """Exact intervals for new rows.
-
-    Parameters
-    ----------
-    fits : Fits
-    rows : (m, p) array
-        New design rows, without missing values.
-    alphas : list of float
-    side : {"two-sided", "upper", "lower"}
-    tol : float
-        For losses whose slope bends (log-cosh, pseudo-Huber, linex, power): how far an end may be from
-        the exact one, relative to the scale of the response, and always outside it. The other losses
-        are exact but for rounding errors.
-    budget : int
-        Tilted fits a row, for these losses: what is undecided then is kept.
-    scale : FixedScale, optional
-    n_jobs : int
-        Processes that share the rows; -1 for one a core.
-    progress : bool or None
-        Show a progress bar; None shows one in a terminal once the work takes long.
-    peers : Peers, optional
-        The rows to rank among; all by default.
-
-    Returns
-    -------
-    list of Intervals
-        One an alpha; the fits are shared, so more alphas cost little.
-    """
-    check_tol(tol)
-    check_budget(budget)
-    require_exact(fits.loss)
-    peers = Peers(fits.n) if peers is None else peers
-    score = Score.of(side, None if scale is None else scale.trained)
-    finite = [alpha for alpha in alphas if not np.all(peers.open(alpha))]
-    work = Work(
-        rows, [peers.rank(alpha).within() for alpha in finite], None if scale is None else scale.new
-    )
-    chunk = partial(_chunk, fits, score, DIRECTIONS[side], tol, budget)
-    found = in_chunks(chunk, work, n_jobs, progress) if finite else []
+def exact(fits, asked):
+    """Exact intervals for new rows, one record per alpha; the fits are shared, so more alphas cost
+    little."""
+    peers, own = asked.peers, None if asked.scale is None else asked.own
+    finite = [alpha for alpha in asked.alphas if not np.all(peers.open(alpha))]
+    work = Work(asked.rows, [peers.rank(alpha).within() for alpha in finite], own)
+    chunk = partial(_chunk, fits, asked.score, DIRECTIONS[asked.side], asked.tol, asked.budget)
+    found = in_chunks(chunk, work, asked.n_jobs, asked.progress) if finite else []
     sets = {alpha: [chunk[a] for chunk, _ in found] for a, alpha in enumerate(finite)}
     tilted = sum(count for _, count in found)
-    return [
-        _intervals(fits, len(rows), alpha, peers, side, sets.get(alpha, []), tilted) for alpha in alphas
-    ]
+    return [_intervals(fits, asked, alpha, sets.get(alpha, []), tilted) for alpha in asked.alphas]
 
 
 def make_sets(fits, score, tol=1e-6, budget=50):
     """What finds sets and residuals of the augmented fits for this loss."""
     return SmoothSets(fits, score, tol, budget) if fits.loss.softness is None else ClippedSets(fits, score)
-
-
-def require_exact(loss):
-    """Raise `AssumptionError` where exact sets of a loss cannot be certified."""
-    if loss.softness is None and not loss.bends_once:
-        raise AssumptionError(
-            f"method='exact' needs a loss whose slope bends once on each side of 0 (bends_once), which "
-            f"{loss.describe()} does not declare: use method='stable', which encloses the exact set"
-        )
 
 
 def _chunk(fits, score, directions, tol, budget, work):
@@ -122,8 +64,9 @@ def _chunk(fits, score, directions, tol, budget, work):
     return out, solver.tilted
 
 
-def _intervals(fits, m, alpha, peers, side, chunks, tilted):
+def _intervals(fits, asked, alpha, chunks, tilted):
     """The `Intervals` of one alpha, put together from chunks of rows."""
+    m = len(asked.rows)
     lower, upper, loose, pieces, first = np.full(m, -np.inf), np.full(m, np.inf), np.zeros(m), {}, 0
     for low, high, off, apart in chunks:
         part = slice(first, first + len(low))
@@ -135,4 +78,4 @@ def _intervals(fits, m, alpha, peers, side, chunks, tilted):
             )
         first = part.stop
     more = {"pieces": pieces, "tilted_fits": tilted, "tol": loose, "wanted": _LOOSE * fits.scale}
-    return ranked_intervals(lower, upper, peers, alpha, side, "exact", **more)
+    return ranked_intervals(lower, upper, asked.peers, alpha, asked.side, "exact", **more)

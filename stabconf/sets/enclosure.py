@@ -1,0 +1,259 @@
+"""Enclosures of the exact set from one fit, by bounds on how far the new response can move it (theory,
+section 4).
+
+`enclose` is the closed form, where one bound tau holds for every response. `Enclosure` follows the tilt: on
+one side of the fit the new residual r fixes it, |t| = |l'(r)|, and with it how far every training score and
+the new prediction can move. So r can be in the set only if r <= G(r), the k-th smallest upper bound at that
+tilt; G never decreases, and iterating it from above ends at (and never passes) the largest such r. The
+inner set swaps the bounds.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..rank import Rank
+from ..stability import BaseFit, NewRows, new_rows, reach
+from ..stability.reach import NormReach
+from .score import Score
+
+__all__ = ["Enclosure", "Outer", "enclose", "outer_residuals", "steepest_moves"]
+
+_ROUNDS = 2
+_ROUNDS_FROM_AFAR = 60
+_DOUBLINGS = 60
+_HALVINGS = 24
+Ends = tuple[np.ndarray, np.ndarray]
+
+
+def enclose(
+    score: Score,
+    rank: Rank,
+    prediction: np.ndarray,
+    r: np.ndarray,
+    tau: np.ndarray,
+    own_tau: np.ndarray,
+    own: np.ndarray | float = 1.0,
+) -> tuple[Ends, Ends]:
+    """Ends of the outer and of the inner interval of new rows, from one bound for all responses.
+
+    ``r`` (n,) are the training residuals and ``tau`` (m, n) bounds on their moves; ``prediction``,
+    ``own_tau`` and ``own`` (m,) are the new rows' predictions, bounds on their moves, and scales. Inner
+    ends are NaN where there is no such interval.
+    """
+    least, most = score.range(r - tau, r + tau)
+    low, high = score.own_interval(rank.kth(most), own)
+    outer = prediction + low - own_tau, prediction + high + own_tau
+    with np.errstate(invalid="ignore"):  # both may be infinite
+        low, high = score.own_interval(rank.kth(least), own)
+        inner = prediction + low + own_tau, prediction + high - own_tau
+        some = inner[0] <= inner[1]
+    return outer, (np.where(some, inner[0], np.nan), np.where(some, inner[1], np.nan))
+
+
+def steepest_moves(base: BaseFit, rows: np.ndarray, bound: str) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds on the moves of training rows (m, n) and of the new rows themselves (m,), for every
+    response."""
+    moves = reach(base, new_rows(base, rows, bound), bound)
+    slope = np.full(moves.count, max(base.steepest(-1), base.steepest(1)))
+    return moves.tau(slope), moves.shift(slope)
+
+
+@dataclass(frozen=True)
+class Outer:
+    """How far an end lies from the prediction, what of that is due to stability, and the prediction's own
+    move in it: (g,) arrays in units of the response, one entry per norm of `NewRows`."""
+
+    distance: np.ndarray
+    surcharge: np.ndarray
+    tau: np.ndarray
+
+
+@dataclass(frozen=True)
+class Enclosure:
+    """New rows, how they are scored and ranked, and how far they can move the base fit.
+
+    Attributes
+    ----------
+    base : BaseFit
+    new : NewRows
+    moves : NormReach
+    prediction : (m,) array
+    rank : Rank
+    score : Score
+    own : (g,) array or float
+        Scales of the new rows.
+    """
+
+    base: BaseFit
+    new: NewRows
+    moves: NormReach
+    prediction: np.ndarray
+    rank: Rank
+    score: Score
+    own: np.ndarray | float
+
+    @classmethod
+    def of(
+        cls,
+        base: BaseFit,
+        rows: np.ndarray,
+        bound: str,
+        rank: Rank,
+        score: Score,
+        own: np.ndarray | float,
+    ) -> "Enclosure":
+        """Of new rows (m, p), by a bound's name."""
+        new = new_rows(base, rows, bound, rank.shared and not np.ndim(own))
+        return cls(base, new, reach(base, new, bound), base.predict(rows), rank, score, own)
+
+    def quantile(self, t: np.ndarray, direction: int, inner: bool = False) -> np.ndarray:
+        """The order statistic of upper (``inner``: lower) bounds on the scores, in units of new rows
+        (g,)."""
+        return self.own * self.moves.quantile(self.score, self.rank, t, direction, inner)
+
+    @property
+    def plain(self) -> np.ndarray:
+        """The order statistic of the base fit itself."""
+        return self.own * self.rank.kth(self.score.values(self.base.solution.r))
+
+    def outer(self, direction: int) -> Outer:
+        """The outer ends on one side."""
+        r, shift = self.largest_residual(direction)
+        scale = self.base.scale
+        distance = r + np.where(np.isinf(r), 0.0, shift)
+        return Outer(scale * distance, scale * (distance - self.plain), scale * shift)
+
+    def inner(self, directions: Iterable[int]) -> Ends:
+        """Ends of an interval whose every point is certainly in the set; NaN where there is none."""
+        m = len(self.prediction)
+        ends = {-1: np.full(m, -np.inf), 1: np.full(m, np.inf)}
+        for direction in directions:
+            distance = self._inner_distance(direction)[self.new.place]
+            ends[direction] = self.prediction + direction * self.base.scale * distance
+        empty = ~(ends[-1] <= ends[1])
+        return np.where(empty, np.nan, ends[-1]), np.where(empty, np.nan, ends[1])
+
+    def largest_residual(self, direction: int) -> tuple[np.ndarray, np.ndarray]:
+        """Upper bounds on the new residuals r that pass ``r <= G(r)``, and on the shift that goes along.
+
+        The tilt is followed down from the steepest, a fixed number of times, so that a row's answer does
+        not depend on the others; every stage is valid.
+        """
+        base, moves = self.base, self.moves
+        steepest = base.steepest(direction)
+        slope = np.full(moves.count, steepest)
+        if np.isfinite(steepest):
+            r, rounds = self.quantile(slope, direction), _ROUNDS
+        else:
+            r, rounds = self._ceiling(direction), _ROUNDS_FROM_AFAR
+        for _ in range(0 if base.problem.loss.piecewise_linear else rounds):
+            lower = np.minimum(slope, base.slope(np.maximum(r, 0.0), direction))
+            if np.array_equal(lower, slope):
+                break
+            slope = lower
+            r = np.minimum(r, self.quantile(slope, direction))
+        shift = moves.shift(slope)
+        if np.any(r < 0):
+            behind = self._behind(direction)
+            slope = base.slope(np.maximum(-behind, 0.0), -direction)
+            # From T(0) the fit only moves towards the response, from a pinned one it may move either way.
+            stays = moves.shift(slope) if base.pinned else moves.before(slope)
+            shift = np.where(r < 0, stays, shift)
+            r = np.where(r < 0, behind, r)
+        return r, shift
+
+    def _ceiling(self, direction: int) -> np.ndarray:
+        """A residual beyond which none passes, for a loss that is not Lipschitz; ``inf`` if unknown.
+
+        Where the slope is concave each ceiling line is crossed once, so a point above it settles all
+        points beyond.
+        """
+        out = np.full(self.moves.count, np.inf)
+        if not self.base.problem.loss.concave_slope:
+            return out
+        lines, move_at = self.moves.ceilings(self.score, self.rank)
+        r = np.broadcast_to(np.maximum(1.0, 2.0 * np.abs(self.plain)), self.moves.count)
+        for _ in range(_DOUBLINGS):
+            move = move_at(self.base.slope(r, direction))
+            above = self.own * np.minimum.reduce([height + rise * move for height, rise in lines])
+            out = np.where(np.isinf(out) & (above <= r), r, out)
+            r = 2.0 * r
+        return out
+
+    def _behind(self, direction: int) -> np.ndarray:
+        """One-sided scores below 0: the new response lies on the other side of the fit.
+
+        There a larger r means a smaller tilt, so ``r - G(r)`` increases and bisection finds the end.
+        """
+        none = np.zeros(self.moves.count)
+        low, high = np.minimum(self.quantile(none, -direction), 0.0), none
+        for _ in range(_DOUBLINGS):
+            middle = 0.5 * (low + high)
+            passes = middle <= self.quantile(self.base.slope(-middle, -direction), -direction)
+            low, high = np.where(passes, middle, low), np.where(passes, high, middle)
+        at_zero = self.quantile(self.base.slope(none, -direction), -direction)
+        return np.where(at_zero >= 0, 0.0, high)
+
+    def _inner_distance(self, direction: int) -> np.ndarray:
+        """Largest certified distance from the prediction (g,); NaN where even 0 is not certified.
+
+        At distance u the new score is at most u (the fit only moves towards the response), and the test at
+        u holds for every smaller distance too, whose tilt is smaller.
+        """
+        base, moves = self.base, self.moves
+        if base.pinned:
+            return self._pinned_distance()
+        low = np.zeros(moves.count)
+        certified = self._holds(low, direction)
+        if self.score.sign:
+            certified &= self._all_behind(direction)
+        if np.isfinite(base.steepest(direction)):
+            slope = np.full(moves.count, base.steepest(direction))
+            sure = self.quantile(slope, direction, inner=True) - moves.before(slope)
+            low = np.maximum(sure, 0.0)
+        if not base.problem.loss.piecewise_linear:
+            high = np.maximum(low, self.plain)
+            low = np.where(self._holds(high, direction), high, low)
+            for _ in range(_HALVINGS):
+                if not np.any(high > low):
+                    break
+                middle = 0.5 * (low + high)
+                ok = self._holds(middle, direction)
+                low, high = np.where(ok, middle, low), np.where(ok, high, middle)
+        return np.where(certified, low, np.nan)
+
+    def _holds(self, u: np.ndarray, direction: int) -> np.ndarray:
+        """Whether distances ``u`` (g,) are certainly in the set."""
+        start = self.moves.before(self.base.slope(u, direction))
+        slope = self.base.slope(u + 2.0 * start, direction)
+        start_there = self.moves.before(slope)
+        bound = self.quantile(slope, direction, inner=True)
+        return (start_there <= 2.0 * start) & (u + start_there <= bound)
+
+    def _pinned_distance(self) -> np.ndarray:
+        """`_inner_distance` of a fit that is pinned to a response: it may move away, so its own move
+        counts."""
+        slope = np.full(self.moves.count, max(self.base.steepest(-1), self.base.steepest(1)))
+        with np.errstate(invalid="ignore"):
+            sure = np.minimum.reduce([self.quantile(slope, way, inner=True) for way in (-1, 1)])
+            sure = sure - self.moves.shift(slope)
+        return np.where(sure >= 0, sure, np.nan)
+
+    def _all_behind(self, direction: int) -> np.ndarray:
+        """Whether everything behind the fit is in a one-sided set, up to the steepest tilt there (g,)."""
+        steepest = self.base.steepest(-direction)
+        if not np.isfinite(steepest):
+            return np.zeros(self.moves.count, dtype=bool)
+        slope = np.full(self.moves.count, steepest)
+        return self.moves.shift(slope) <= self.quantile(slope, -direction, inner=True)
+
+
+def outer_residuals(
+    base: BaseFit, rows: np.ndarray, rank: Rank, score: Score, direction: int, own: np.ndarray
+) -> tuple[np.ndarray, Enclosure]:
+    """Upper bounds on the new residuals r in the set, by curvature (m,), and the `Enclosure` they come
+    from."""
+    ask = Enclosure.of(base, rows, "curvature", rank, score, own)
+    return ask.largest_residual(direction)[0], ask

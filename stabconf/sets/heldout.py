@@ -1,0 +1,184 @@
+"""Methods that hold rows out: split, cross-conformal, CV+ and jackknife+ (theory, section 6).
+
+Every row that is ranked has its score from a fit that did not see it. Split holds out one part. With mu_i
+the fit without the fold of row i and R_i = |y_i - mu_i(x_i)|, the cross-conformal set holds the z with
+enough R_i >= |z - mu_i(x)|; CV+ takes order statistics of mu_i(x) -+ R_i instead, and jackknife+ is CV+
+with folds of one row. The guarantee of these three is about 1 - 2 alpha. With weights jackknife+ ranks by
+weight (Prinster, Liu and Saria, 2022). Any estimator will do: only ``fits.predictor`` is asked for.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..checks import is_count
+from ..errors import InputError
+from ..rank import Peers
+from .intervals import Intervals, assumed, join, ranked_intervals
+from .request import Request, generator
+from .score import Score
+
+__all__ = ["cross", "cv_plus", "jackknife_plus", "split"]
+
+_ENTRIES = 2_000_000
+
+
+def split(fits: Any, asked: Request) -> list[Intervals]:
+    """Split conformal intervals: one part of the training rows is fitted, the other calibrates."""
+    count = min(max(1, math.ceil(asked.calibration * fits.n - 1e-9)), fits.n - 2)
+    if count < 1:
+        raise InputError(f"{fits.n} rows are too few to be split: use at least 3, or another method")
+    order = generator(asked.random_state).permutation(fits.n)
+    held, fitted = order[:count], order[count:]
+    scores, centre, sigma = _held_out(fits, asked, fitted, held)
+    groups = [(which, peers.among(held)) for which, peers in asked.parts]
+    out = []
+    for alpha in asked.alphas:
+        each = []
+        for which, peers in groups:
+            level = np.broadcast_to(peers.rank(alpha).kth(scores), len(which))
+            low, high = _own_interval(asked.score, level, sigma[which])
+            ends = centre[which] + low, centre[which] + high
+            each.append(ranked_intervals(*ends, peers, alpha, asked.side, "split"))
+        out.append(join(each, [which for which, _ in groups]))
+    return out
+
+
+def cross(fits: Any, asked: Request) -> list[Intervals]:
+    """K-fold cross-conformal sets: hulls, with the pieces of sets that are not intervals."""
+    return _folded(fits, asked, "cross", asked.folds)
+
+
+def cv_plus(fits: Any, asked: Request) -> list[Intervals]:
+    """CV+ intervals."""
+    return _folded(fits, asked, "cv+", asked.folds)
+
+
+def jackknife_plus(fits: Any, asked: Request) -> list[Intervals]:
+    """Jackknife+ intervals: CV+ with one row per fold."""
+    return _folded(fits, asked, "jackknife+", fits.n)
+
+
+def _held_out(
+    fits: Any, asked: Request, fitted: np.ndarray, held: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores of the rows ``held`` from a fit to the rows ``fitted``, and its predictions and scales of new
+    rows."""
+    predict = fits.predictor(fitted)
+    r, score = fits.y - predict(fits.X), _in_response(asked.score)
+    sigma = np.ones(len(asked.rows))
+    if asked.scale is not None:
+        trained, sigma = asked.scale.scales(fitted, r[fitted])
+        score = replace(score, scale=trained)
+    return score.values(r[held], held), predict(asked.rows), sigma
+
+
+def _in_response(score: Score) -> Score:
+    """The score of residuals in units of the response, which fits to parts of the rows have."""
+    return replace(score, unit=1.0)
+
+
+def _own_interval(score: Score, level: np.ndarray, sigma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return _in_response(score).own_interval(level, sigma)
+
+
+@dataclass(frozen=True)
+class _Folds:
+    """What the fits without each of K folds say.
+
+    Attributes
+    ----------
+    fold : (n,) array of int
+        The fold of each training row.
+    scores : (n,) array
+        Scores of the training rows from the fit without their fold.
+    predictions, sigma : (m, K) arrays
+        Predictions and scales of the new rows by each fit.
+    """
+
+    fold: np.ndarray
+    scores: np.ndarray
+    predictions: np.ndarray
+    sigma: np.ndarray
+
+
+def _make_folds(fits: Any, asked: Request, folds: int) -> _Folds:
+    n, m = fits.n, len(asked.rows)
+    if not (is_count(folds, 2) and folds <= n):
+        raise InputError(
+            f"folds={folds!r} is not allowed: give a whole number from 2 to the {n} training rows"
+        )
+    order = np.arange(n) if folds == n else generator(asked.random_state).permutation(n)
+    made = _Folds(np.empty(n, dtype=int), np.empty(n), np.empty((m, folds)), np.empty((m, folds)))
+    for j, held in enumerate(np.array_split(order, folds)):
+        fitted = np.setdiff1d(order, held)
+        made.fold[held] = j
+        made.scores[held], made.predictions[:, j], made.sigma[:, j] = _held_out(fits, asked, fitted, held)
+    return made
+
+
+def _folded(fits: Any, asked: Request, method: str, folds: int) -> list[Intervals]:
+    """`Intervals` of all groups, one record per alpha."""
+    made = _make_folds(fits, asked, folds)
+    out = []
+    for alpha in asked.alphas:
+        each = [_fold_intervals(made, asked, which, alpha, method, peers) for which, peers in asked.parts]
+        out.append(join(each, [which for which, _ in asked.parts]))
+    return out
+
+
+def _fold_intervals(
+    made: _Folds, asked: Request, rows: np.ndarray, alpha: float, method: str, peers: Peers
+) -> Intervals:
+    """`Intervals` of one group of new rows."""
+    m, rank = len(rows), peers.rank(alpha)
+    lower, upper = np.full(m, -np.inf), np.full(m, np.inf)
+    pieces: dict[int, tuple[tuple[float, float], ...]] = {}
+    counts = method == "cross" and asked.side == "two-sided"  # how many rows agree, instead of ranking ends
+    size = max(1, _ENTRIES // len(made.scores))
+    for first in range(0, 0 if np.all(peers.open(alpha)) else m, size):
+        part = slice(first, min(first + size, m))
+        centre, sigma = (values[rows[part]][:, made.fold] for values in (made.predictions, made.sigma))
+        low, high = _own_interval(asked.score, np.broadcast_to(made.scores, centre.shape), sigma)
+        low, high = rank.of(centre + low), rank.of(centre + high)
+        if not counts:
+            near = replace(rank.take(part), which=None)
+            lower[part], upper[part] = -near.kth(-low), near.kth(high)
+            continue
+        for i in range(len(centre)):
+            found = _agreed(low[i], high[i], peers.size - rank.mass + 1)
+            lower[first + i], upper[first + i] = (found[0][0], found[-1][1]) if found else (np.nan, np.nan)
+            if len(found) > 1:
+                pieces[first + i] = tuple(found)
+    words = _guarantee(alpha, peers, made.predictions.shape[1])
+    return ranked_intervals(lower, upper, peers, alpha, asked.side, method, pieces=pieces, guarantee=words)
+
+
+def _agreed(low: np.ndarray, high: np.ndarray, least: float) -> list[tuple[float, float]]:
+    """Where at least ``least`` of the closed intervals ``[low_i, high_i]`` meet."""
+    ends = np.concatenate([low, high])
+    turn = np.concatenate([np.ones(len(low), dtype=int), -np.ones(len(high), dtype=int)])
+    order = np.lexsort((-turn, ends))  # at a tie intervals begin before others end
+    depth = np.cumsum(turn[order])
+    begins = np.flatnonzero((depth >= least) & (depth - turn[order] < least))
+    stops = np.flatnonzero((depth < least) & (depth - turn[order] >= least))
+    return list(zip(ends[order][begins].tolist(), ends[order][stops].tolist(), strict=True))
+
+
+def _guarantee(alpha: float, peers: Peers, folds: int) -> str:
+    """What is known of K-fold methods (Barber, Candes, Ramdas and Tibshirani, 2021), in words.
+
+    Within a group the p-value is the average of the folds' p-values, weighted by how many of its rows
+    each has; twice an average of p-values is one.
+    """
+    n, loss = peers.size, 0.0
+    if folds < peers.count and peers.which is not None:
+        loss = 2.0 * (1.0 - alpha) * (folds - 1.0) / (n + folds)
+    elif folds < n:
+        loss = min(2.0 * (1.0 - 1.0 / folds) / (n / folds + 1.0), (1.0 - folds / n) / (folds + 1.0))
+    level = max(0.0, 1.0 - 2.0 * alpha - loss)
+    much = "a little" if peers.which is None else f"{loss:.2g}"
+    words = f"1 - 2 alpha, less {much} for folds" if loss else "1 - 2 alpha"
+    return f"covers with probability at least {level:.3g} ({words}){assumed(peers)}"

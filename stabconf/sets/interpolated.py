@@ -1,0 +1,89 @@
+"""Interpolated fits between a few responses, with stability bounds in between (theory, section 6).
+
+The augmented sample is fitted at some query responses; in between the fit is interpolated, and beyond the
+outermost it is held, so that the weights are always shares. A true fit is within three times tau of the
+interpolated one, as in the paper (any of the query fits is within tau of it already). The residuals of
+the interpolated fits are lines between two queries, so the set follows from their roots.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..checks import is_count, is_number
+from ..errors import InputError
+from ..path import Polyline, merge
+from ..rank import Rank
+from ..stability import default_bound, new_rows, reach
+from .fits import Fits
+from .intervals import Intervals, ranked_intervals
+from .request import Request
+
+__all__ = ["interpolation"]
+
+_FACTOR = 3.0
+_NONE = np.nan, np.nan
+
+
+def interpolation(fits: Fits, asked: Request) -> list[Intervals]:
+    """Sets from interpolated fits; a number of ``queries`` is spread over the range of the responses."""
+    queries = _queries(fits, asked.queries)
+    bound = asked.bound or default_bound(fits.loss)
+    ranks = [asked.peers.rank(alpha) for alpha in asked.alphas]
+    found = [
+        _row(fits, row, queries, [rank.take(i) for rank in ranks], asked, bound)
+        for i, row in enumerate(asked.rows)
+    ]
+    out = []
+    for a, alpha in enumerate(asked.alphas):
+        ends = np.array([each[a] for each in found]).reshape(len(found), 4).T.copy()
+        lower, upper, *inner = ends
+        more: dict[str, Any] = {"inner": inner if asked.inner else None, "bound": bound}
+        out.append(ranked_intervals(lower, upper, asked.peers, alpha, asked.side, "interpolation", **more))
+    return out
+
+
+def _queries(fits: Fits, queries: int | Sequence[float]) -> np.ndarray:
+    if isinstance(queries, int) and is_count(queries):
+        return np.unique(np.linspace(np.min(fits.y), np.max(fits.y), queries))
+    values: list[Any] = list(queries) if isinstance(queries, Iterable) and np.ndim(queries) == 1 else []
+    if not (values and all(is_number(value) and np.isfinite(value) for value in values)):
+        raise InputError(
+            f"queries={queries!r} is not allowed: give a number of responses, or the responses"
+        )
+    return np.unique(np.array(values, dtype=float))
+
+
+def _row(
+    fits: Fits, row: np.ndarray, queries: np.ndarray, ranks: Sequence[Rank], asked: Request, bound: str
+) -> list[np.ndarray]:
+    """Ends of the outer and of the inner set of one row (4,), for every rank."""
+    path, slack = _path(fits, row, queries, bound)
+    problem = fits.problem
+    out = []
+    for rank in ranks:
+        outer = path.pieces(problem.X, problem.v, rank, asked.score, slack=-slack)
+        hull = (outer[0][0], outer[-1][1]) if outer else _NONE
+        sure = path.pieces(problem.X, problem.v, rank, asked.score, slack=slack) if asked.inner else []
+        longest = max(merge(sure, near=1e-12), key=lambda piece: piece[1] - piece[0], default=_NONE)
+        out.append(fits.centre + fits.scale * np.array([*hull, *longest]))
+    return out
+
+
+def _path(fits: Fits, row: np.ndarray, queries: np.ndarray, bound: str) -> tuple[Polyline, np.ndarray]:
+    """Interpolated fits as a `Polyline`, and the bounds on its scores."""
+    base, start = fits.base, fits.base.solution.x
+    w = fits.responses(queries)
+    theta = np.empty((len(w), len(row)))
+    for j, response in enumerate(w):
+        start = fits.augmented(row, response, start).x
+        theta[j] = start
+    moves = reach(base, new_rows(base, row[None], bound), bound)
+    apart = np.array([base.steepest(-1) + base.steepest(1)])  # of any two tilts
+    tau = moves.tau(apart)[0]
+    own = float(moves.shift(apart)[0])
+    still = np.zeros(len(row))
+    rays = (still, -1.0), (still, 1.0)
+    path = Polyline(row, theta, w - theta @ row, rays, np.zeros(len(w) - 1, dtype=bool))
+    return path, _FACTOR * (tau + own)
