@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 import stabconf
+from stabconf.sets import make_intervals
 from stabconf.solvers import minimise
 
 HERE = Path(__file__).resolve().parent
@@ -162,6 +163,11 @@ def best_time(function, repeats):
         result = function()
         best = min(best, time.process_time() - start)
     return best, result
+
+
+def sets_of(method, fits, rows, alpha, **options):
+    """Intervals of design rows as a method makes them, without labels."""
+    return make_intervals(fits, rows, [alpha], method, "two-sided", options)[0]
 
 
 def solver_time(results, repeats):

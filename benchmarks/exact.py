@@ -17,6 +17,7 @@ from common import (
     diabetes,
     parse_arguments,
     peak_memory,
+    sets_of,
     solver_time,
 )
 from solver import clarabel_solver
@@ -24,8 +25,7 @@ from splits import Contender, by, measured
 
 import stabconf
 from stabconf.data.units import location_scale
-from stabconf.rank import p_values
-from stabconf.sets import exact
+from stabconf.rank import Peers
 from stabconf.solvers import Problem, minimise
 
 ALPHA = 0.1
@@ -55,8 +55,8 @@ def cost_rows(table, formula, label, counts, repeats, seed):
             count = counts[0] if loss in MANY else counts[1]
             rows = results._X[random.integers(len(table), size=count)]
             options = {"side": side, "progress": False}
-            exact(results._fits, rows[:2], [ALPHA], **options)  # the base fit is made once
-            seconds, _ = best_time(lambda: exact(results._fits, rows, [ALPHA], **options), repeats)  # noqa: B023
+            sets_of("exact", results._fits, rows[:2], ALPHA, **options)  # the base fit is made once
+            seconds, _ = best_time(lambda: sets_of("exact", results._fits, rows, ALPHA, **options), repeats)  # noqa: B023
             each = seconds / count
             cells = [loss, f"{penalty:g}", str(count), f"{each / whole:.4f}", f"{each / alone:.3f}"]
             lines.append([label, *cells])
@@ -90,7 +90,7 @@ def memory_table(report, data_dir, count, repeats, seed):
 
         def first(results=results, rows=rows):
             results.__dict__.pop("_fits", None)
-            return exact(results._fits, rows, [ALPHA], progress=False)
+            return sets_of("exact", results._fits, rows, ALPHA, progress=False)
 
         seconds, _ = best_time(first, repeats)
         share = peak_memory(first) / (len(table) * count * 8)
@@ -124,7 +124,7 @@ def bisected_end(results, refit, row, inside, outside):
         v = fits.responses(np.append(fits.y, middle))
         problem = Problem(X, v, fits.loss, fits.ridge, fits.lasso)
         scores = np.abs(refit(problem, fits.start))
-        kept = p_values(scores[:-1], scores[-1]) > ALPHA
+        kept = Peers(len(scores) - 1).p(scores[:-1] >= scores[-1]) > ALPHA
         inside, outside = (middle, outside) if kept else (inside, middle)
     return outside
 
@@ -132,8 +132,8 @@ def bisected_end(results, refit, row, inside, outside):
 def root_row(results, penalty, label, refit, count, repeats):
     """A line of the root table: time and difference for ``count`` rows."""
     few, many = results._X[:: len(results._X) // count][:count], results._X
-    seconds, _ = best_time(lambda: exact(results._fits, many, [ALPHA], progress=False), repeats)
-    (made,) = exact(results._fits, few, [ALPHA], progress=False)
+    seconds, _ = best_time(lambda: sets_of("exact", results._fits, many, ALPHA, progress=False), repeats)
+    made = sets_of("exact", results._fits, few, ALPHA, progress=False)
     prediction, spread = results._predictions(few), 2.0 * made.width
 
     def roots():

@@ -11,11 +11,10 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
-from common import Report, best_time, parse_arguments
+from common import Report, best_time, parse_arguments, sets_of
 from threadpoolctl import threadpool_limits
 
 import stabconf
-from stabconf.sets import exact, stable
 
 ALPHA = 0.1
 REPEATS = 5
@@ -48,8 +47,8 @@ def fitted(rows, **options):
 
 def asked(results, rows):
     """Seconds of exact sets, once the base fit is made."""
-    exact(results._fits, rows, [ALPHA], progress=False)
-    return best_time(lambda: exact(results._fits, rows, [ALPHA], progress=False), REPEATS)[0]
+    sets_of("exact", results._fits, rows, ALPHA, progress=False)
+    return best_time(lambda: sets_of("exact", results._fits, rows, ALPHA, progress=False), REPEATS)[0]
 
 
 def reported(results):
@@ -73,7 +72,7 @@ def ratios():
         least = best_time(lambda: np.linalg.lstsq(X, y, rcond=None), REPEATS)[0]
         new = data(100_000)[0]
         design, (rows, _) = best_time(lambda: lad._new_rows(new), REPEATS)
-        enclosed = best_time(lambda: stable(lad._fits, rows, ALPHA, bound="norm"), REPEATS)[0]
+        enclosed = best_time(lambda: sets_of("stable", lad._fits, rows, ALPHA, bound="norm"), REPEATS)[0]
         tiny_fit, tiny = fitted(10, loss="lad", penalty=0.1)
         found = (
             lad_fit / least,

@@ -29,7 +29,7 @@ from sklearn.neural_network import MLPRegressor
 from splits import Contender, by, coverage_cell, ends, measured
 
 import stabconf
-from stabconf.rank import conformal_rank, kth_smallest, p_values
+from stabconf.rank import Peers, conformal_rank, kth_smallest
 from stabconf.study.comparison import oracle
 
 ALPHA = 0.1
@@ -161,7 +161,7 @@ def estimator_root(fitted, new):
             while abs(outside - inside) > TOLERANCE:
                 z = 0.5 * (inside + outside)
                 _, scores = refitted(fitted, row, z)
-                kept = p_values(scores[:-1], scores[-1]) > ALPHA
+                kept = Peers(len(scores) - 1).p(scores[:-1] >= scores[-1]) > ALPHA
                 inside, outside = (z, outside) if kept else (inside, z)
             found.append(outside)
         out.append(found)

@@ -8,11 +8,10 @@ of a new row: one product of the training design with a vector, and one partial 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from common import Report, best_time, parse_arguments, peak_memory, solver_time
+from common import Report, best_time, parse_arguments, peak_memory, sets_of, solver_time
 
 import stabconf
 from stabconf.data.design import build_design
-from stabconf.sets import exact, stable
 
 ALPHA = 0.1
 MODELS = {"lad": 0.1, "huber": 0.01}
@@ -49,13 +48,17 @@ def training_costs(rows, columns, loss, repeats, seed):
     fit_time, results = best_time(fit, repeats)
     X, y, fits = results._X, results._design.y, results._fits
     new = X[:EXACT_ROWS]
-    exact(fits, new, [ALPHA], progress=False)  # the base fit is made once, on first use
+
+    def exact_rows():
+        return sets_of("exact", fits, new, ALPHA, progress=False)
+
+    exact_rows()  # the base fit is made once, on first use
     return {
         "fit": fit_time,
         "design": best_time(lambda: build_design(formula, frame, {}), repeats)[0],
         "solver": solver_time(results, repeats),
         "least squares": best_time(lambda: np.linalg.lstsq(X, y, rcond=None), repeats)[0],
-        "exact row": best_time(lambda: exact(fits, new, [ALPHA], progress=False), repeats)[0] / EXACT_ROWS,
+        "exact row": best_time(exact_rows, repeats)[0] / EXACT_ROWS,
         "row floor": row_floor(X, y, 5 * repeats),
         "memory": peak_memory(fit) / X.nbytes,
     }
@@ -97,12 +100,12 @@ def asking_costs(results, new, bound, repeats):
     design, (rows, _) = best_time(lambda: results._new_rows(new), repeats)
 
     def enclose():
-        return stable(fits, rows, ALPHA, bound=bound)
+        return sets_of("stable", fits, rows, ALPHA, bound=bound)
 
     cost = {"design": design, "stable": best_time(enclose, repeats)[0]}
     cost["memory"] = peak_memory(enclose) / (fits.X.nbytes + rows.nbytes)
     if len(new) <= EXACT_MOST:
-        cost["exact"] = best_time(lambda: exact(fits, rows, [ALPHA], progress=False), 1)[0]
+        cost["exact"] = best_time(lambda: sets_of("exact", fits, rows, ALPHA, progress=False), 1)[0]
     return cost
 
 
@@ -114,7 +117,7 @@ def new_row_costs(counts, repeats, seed):
     for loss in MODELS:
         results = stabconf.fit(formula, frame, loss=loss, penalty=MODELS[loss])
         fits, found = results._fits, []
-        exact(fits, results._X[:2], [ALPHA], progress=False)
+        sets_of("exact", fits, results._X[:2], ALPHA, progress=False)
         for count in counts:
             found.append(asking_costs(results, big.iloc[:count], BOUNDS[loss], repeats))
         out[loss] = found, row_floor(fits.X, fits.y, 5 * repeats)

@@ -16,10 +16,10 @@ from common import (
     diabetes,
     parse_arguments,
     peak_memory,
+    sets_of,
 )
 
 import stabconf
-from stabconf.sets import stable as stable_intervals
 
 ALPHA = 0.1
 WIDTH_PENALTIES = (0.1, 0.01, 0.001, 0.0)
@@ -76,7 +76,7 @@ def cost_row(table, rows, unit, loss, bound, penalty, repeats):
     results = housing_fit(table, loss, penalty)
 
     def later():
-        return stable_intervals(results._fits, rows, ALPHA, bound=bound)
+        return sets_of("stable", results._fits, rows, ALPHA, bound=bound)
 
     def first():
         results.__dict__.pop("_fits", None)

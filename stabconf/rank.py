@@ -19,14 +19,14 @@ __all__ = [
     "conformal_rank",
     "kth_of_lines",
     "kth_smallest",
-    "p_values",
     "window_lines",
 ]
 
+Index = int | slice | np.ndarray
 _DIRECT = 16384  # sums to sort directly rather than to narrow down first
 
 
-def ceil_rank(share, count):
+def ceil_rank(share: float, count: int) -> int:
     """``ceil(share * count)``, guarded against floating point: (1 - 0.7) * 10 counts as 3.
 
     Examples
@@ -38,7 +38,7 @@ def ceil_rank(share, count):
     return math.ceil(product - 1e-12 * max(1.0, product))
 
 
-def conformal_rank(alpha, n):
+def conformal_rank(alpha: float, n: int) -> int:
     """k = ceil((1 - alpha)(n + 1)); larger than n where the set is the whole line.
 
     Examples
@@ -68,12 +68,12 @@ class Rank:
     which: np.ndarray | None = None
     weights: np.ndarray | None = None
 
-    def of(self, values):
+    def of(self, values: np.ndarray) -> np.ndarray:
         """The values (..., n) of the rows that count (..., c)."""
         values = np.asarray(values)
         return values if self.which is None else values[..., self.which]
 
-    def kth(self, values):
+    def kth(self, values: np.ndarray) -> np.ndarray:
         """The order statistic of values (..., n), or (m, n) or (n,) for a mass of each new row; ``inf``
         where the rows have less than the mass.
 
@@ -85,7 +85,7 @@ class Rank:
         """
         values = self.of(values)
         if self.weights is None:
-            return kth_smallest(values, self.mass)
+            return kth_smallest(values, int(self.mass))
         order = np.argsort(values, axis=-1)
         heap = np.cumsum(self.weights[order], axis=-1)
         if values.ndim == 1:
@@ -96,20 +96,20 @@ class Rank:
         )
         return np.take_along_axis(padded, place[..., None], axis=-1)[..., 0]
 
-    def first(self, values):
+    def first(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows that count, by ascending values (c,), and the place of the first up to which rows have the
         mass; c where all have less."""
         order = np.argsort(self.of(values), kind="stable")
         heap = np.arange(1, len(order) + 1) if self.weights is None else np.cumsum(self.weights[order])
         return order if self.which is None else self.which[order], np.searchsorted(heap, self.mass)
 
-    def passed(self, below):
+    def passed(self, below: np.ndarray) -> np.ndarray:
         """Whether rows (..., n) that lie below a score have the mass, so that the score is too large."""
         below = self.of(below)
         heap = np.sum(below, axis=-1) if self.weights is None else below @ self.weights
         return heap >= self.mass
 
-    def window(self, low, high):
+    def window(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, "Rank"]:
         """The rows that can be the order statistic of scores between two bounds (n,).
 
         Returns
@@ -126,22 +126,22 @@ class Rank:
         weights = None if self.weights is None else self.weights[kept]
         return kept if self.which is None else self.which[kept], Rank(self.mass - gone, None, weights)
 
-    def take(self, rows):
+    def take(self, rows: Index) -> "Rank":
         """The same for some of the new rows."""
-        return replace(self, mass=self.mass[rows]) if np.ndim(self.mass) else self
+        return replace(self, mass=self.mass[rows]) if isinstance(self.mass, np.ndarray) else self
 
-    def alone(self):
+    def alone(self) -> "Rank":
         """The same among the rows that count, whose values come without the others'."""
         return replace(self, which=None)
 
-    def within(self):
+    def within(self) -> "Rank":
         """The same with no more mass than all rows have, so that the order statistic is finite."""
         if self.weights is None:
             return self
         return replace(self, mass=np.minimum(self.mass, (1.0 - 1e-12) * np.sum(self.weights)))
 
     @property
-    def shared(self):
+    def shared(self) -> bool:
         """Whether it is one for all new rows."""
         return np.ndim(self.mass) == 0
 
@@ -168,13 +168,13 @@ class Peers:
     own: np.ndarray | None = None
 
     @property
-    def size(self):
+    def size(self) -> int:
         """Number of rows that count."""
         return self.count if self.which is None else len(self.which)
 
-    def rank(self, alpha):
+    def rank(self, alpha: float) -> Rank:
         """The `Rank` up to which new scores are in the set."""
-        if self.weights is None:
+        if self.weights is None or self.own is None:
             return Rank(conformal_rank(alpha, self.size), self.which)
         total = float(np.sum(self.weights)) + self.own
         some = self.weights > 0
@@ -182,7 +182,7 @@ class Peers:
         # Guarded against floating point as `ceil_rank` is.
         return Rank((1.0 - alpha - 1e-12) * total, which[some], self.weights[some])
 
-    def place(self, alpha):
+    def place(self, alpha: float) -> int | np.ndarray:
         """The rank k, an integer; with weights one a new row, in units of the mean weight and not whole.
         Larger than `size` where the set is the whole line."""
         if self.weights is None:
@@ -190,7 +190,7 @@ class Peers:
         with np.errstate(divide="ignore"):
             return self.rank(alpha).mass * (self.size / np.sum(self.weights))
 
-    def among(self, rows):
+    def among(self, rows: np.ndarray) -> "Peers":
         """The same where only some training rows have scores, in this order."""
         if self.which is None:
             return replace(
@@ -203,13 +203,13 @@ class Peers:
         weights = None if self.weights is None else self.weights[kept]
         return Peers(len(rows), place[kept], weights, self.own)
 
-    def open(self, alpha):
+    def open(self, alpha: float) -> bool | np.ndarray:
         """Which new rows have the whole line as their set (m,), or one flag for all."""
         if self.weights is None:
             return conformal_rank(alpha, self.size) > self.size
         return np.sum(self.weights) < self.rank(alpha).mass
 
-    def p(self, above):
+    def p(self, above: np.ndarray) -> np.ndarray:
         """p-values of new rows, one each or one for all, from whether the training scores are no smaller
         than the new one (..., n)."""
         above = above if self.which is None else above[..., self.which]
@@ -217,30 +217,12 @@ class Peers:
             return (1.0 + np.sum(above, axis=-1)) / (self.size + 1.0)
         return (self.own + above @ self.weights) / (np.sum(self.weights) + self.own)
 
-    def take(self, rows):
+    def take(self, rows: Index) -> "Peers":
         """The same for some of the new rows."""
         return self if self.own is None else replace(self, own=self.own[rows])
 
 
-def p_values(scores, new_score):
-    """Conformal p-values ``(1 + #{E_i >= E_N}) / N``.
-
-    Parameters
-    ----------
-    scores : (..., n) array
-    new_score : (...) array
-
-    Examples
-    --------
-    >>> p_values(np.array([1.0, 2.0, 3.0]), 2.0)
-    np.float64(0.75)
-    """
-    scores = np.asarray(scores)
-    above = np.sum(scores >= np.asarray(new_score)[..., None], axis=-1)
-    return (1.0 + above) / (scores.shape[-1] + 1.0)
-
-
-def kth_smallest(values, k):
+def kth_smallest(values: np.ndarray, k: int) -> np.ndarray:
     """k-th smallest along the last axis, k from 1; ``inf`` where k exceeds its length."""
     values = np.asarray(values)
     if k > values.shape[-1]:
@@ -248,7 +230,7 @@ def kth_smallest(values, k):
     return np.partition(values, k - 1, axis=-1)[..., k - 1]
 
 
-def kth_of_lines(offset, slope, rank, r):
+def kth_of_lines(offset: np.ndarray, slope: np.ndarray, rank: Rank, r: np.ndarray) -> np.ndarray:
     """The exact order statistic of ``offset + r_j * slope`` for every ``r_j``.
 
     The r are sorted and halved; between two of them only the lines that reach the window of the order
@@ -282,7 +264,9 @@ def kth_of_lines(offset, slope, rank, r):
     return out
 
 
-def window_lines(offset, slope, rank, low, high):
+def window_lines(
+    offset: np.ndarray, slope: np.ndarray, rank: Rank, low: float, high: float
+) -> tuple[np.ndarray, np.ndarray, Rank]:
     """The lines that can be the order statistic for some r in ``[low, high]``, and the rank among them.
 
     Returns
@@ -294,7 +278,7 @@ def window_lines(offset, slope, rank, low, high):
     return offset[rows], slope[rows], near
 
 
-def _narrow(offset, slope, rank, r, out):
+def _narrow(offset: np.ndarray, slope: np.ndarray, rank: Rank, r: np.ndarray, out: np.ndarray) -> None:
     """Fill ``out`` for ascending ``r``; see `kth_of_lines`."""
     if len(r) == 0:
         return

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stabconf.data.units import location_scale
-from stabconf.rank import Peers, Rank, ceil_rank, conformal_rank, kth_of_lines, kth_smallest, p_values
+from stabconf.rank import Peers, Rank, ceil_rank, conformal_rank, kth_of_lines, kth_smallest
 
 
 def test_rank_is_guarded_against_floating_point():
@@ -25,7 +25,7 @@ def test_p_value_and_order_statistic_are_one_rule(n, alpha):
     k = conformal_rank(alpha, n)
     limit = kth_smallest(scores, k)
     for score in np.arange(0.0, 5.0, 0.05):
-        assert (p_values(scores, score) > alpha) == (score <= limit)
+        assert (Peers(len(scores)).p(scores >= score) > alpha) == (score <= limit)
 
 
 @settings(max_examples=60, deadline=None)

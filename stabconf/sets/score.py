@@ -137,20 +137,6 @@ class Score:
 
 
 @dataclass(frozen=True)
-class SquaredScore(Score):
-    """The square of the residual, which ranks as its size does."""
-
-    name = "squared"
-    lipschitz = math.inf
-
-    def value(self, r: np.ndarray) -> np.ndarray:
-        return np.square(r)
-
-    def interval(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return super().interval(np.sqrt(np.where(np.asarray(level) >= 0, level, np.nan)))
-
-
-@dataclass(frozen=True)
 class FunctionScore(Score):
     """A function of the residual with convex level sets, whose ends are found by bisection."""
 
@@ -273,7 +259,7 @@ class UserScore(FunctionScore):
 
 SCORES: dict[str, Callable[[Any], Score]] = {  # of the loss, which an estimator lacks
     "absolute": lambda loss: Score(),
-    "squared": lambda loss: SquaredScore(),
+    "squared": lambda loss: Score(),  # squares rank as sizes do
     "dual": DualScore,
 }
 
@@ -299,7 +285,7 @@ def as_score(
     if score == "dual" and loss is None:
         raise AssumptionError("score='dual' needs a loss that is known: an estimator's is not")
     found = SCORES[score or "absolute"](loss) if score is None or isinstance(score, str) else score
-    if side != "two-sided" and found.name != "absolute":
+    if side != "two-sided" and score not in (None, "absolute"):
         raise InputError(
             f"score={score!r} goes with side='two-sided': one-sided sets rank signed residuals"
         )
