@@ -165,9 +165,9 @@ def best_time(function, repeats):
     return best, result
 
 
-def sets_of(method, fits, rows, alpha, **options):
+def sets_of(method, fits, rows, alpha, side="two-sided", **options):
     """Intervals of design rows as a method makes them, without labels."""
-    return make_intervals(fits, rows, [alpha], method, "two-sided", options)[0]
+    return make_intervals(fits, rows, [alpha], method, side, options)[0]
 
 
 def solver_time(results, repeats):
