@@ -1,6 +1,6 @@
 """The code of documentation pages: it is run, and its output is compared with what the page shows.
 
-A ``python`` block goes on from the blocks above it. A ``text`` block right after it is its output: what it
+A ``python`` block goes on from the blocks above it. The ``text`` block after it is its output: what it
 prints, and the value of its last line, as in a notebook.
 """
 
@@ -11,7 +11,7 @@ import io
 import re
 import sys
 
-BLOCK = re.compile(r"^(?P<fence>`{3,})(?P<kind>\w*)[^\n]*\n(?P<code>.*?)^(?P=fence)$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"^(?P<fence>`{3,})(?P<kind>\w*)[^\n]*\n(?P<code>.*?)^(?P=fence)$", re.DOTALL | re.M)
 SHOWN = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -30,12 +30,12 @@ def sections(text, level=2):
 def run(text, name, names=None):
     """Run a page's code; lines of ``(line, wanted, got)`` for every output that the page shows."""
     names = {"__name__": name} if names is None else names
-    found, out = blocks(text), []
-    for (kind, code, line), after in zip(found, [*found[1:], ("", "", 0)], strict=True):
+    out, got = [], ""
+    for kind, code, line in blocks(text):
         if kind == "python":
             got = run_block(code, f"{name}, line {line}", names)
-            if after[0] == "text":
-                out.append((line, after[1], got))
+        elif kind == "text":
+            out.append((line, code, got))
     return out
 
 
