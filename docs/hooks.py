@@ -15,7 +15,7 @@ from pathlib import Path
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parent.parent
-FIGURES = ("intervals", "bands", "losses", "conformity", "widths", "coverage", "stability")
+FIGURES = ("intervals", "bands", "losses", "methods", "conformity", "widths", "coverage", "stability")
 
 
 def on_files(files, config):
@@ -97,6 +97,7 @@ def figures():
         "intervals": lambda ax: huber.plot_intervals(test, x="income", alpha=0.1, ax=ax),
         "bands": lambda ax: bands.plot_intervals(test, x="income", alpha=0.1, ax=ax),
         "losses": draw_losses,
+        "methods": lambda ax: draw_methods(huber, ax),
         "conformity": lambda ax: huber.plot_conformity({"income": [1000.0]}, alpha=0.1, ax=ax),
         "widths": lambda ax: bands.plot_widths(test, by={"income": 3}, alpha=0.1, ax=ax),
         "coverage": lambda ax: huber.plot_coverage(test, ax=ax),
@@ -132,5 +133,21 @@ def draw_losses(ax):
     }
     for label, (loss, style) in drawn.items():
         ax.plot(r, loss.value(r), linestyle=style, label=label)
+    ax.spines[["top", "right"]].set_visible(False)
     ax.set(xlabel="residual, in units of the residual scale", ylabel="loss", ylim=(0, 4))
     ax.legend(frameon=False)
+
+
+def draw_methods(results, ax):
+    """Intervals of several methods for one row."""
+    methods = ("exact", "stable", "replace_one", "batch", "split", "cv+")
+    for place, method in enumerate(reversed(methods)):
+        options = {"z_hat": ["prediction", 500.0, 800.0]} if method == "batch" else {}
+        ends = results.conf_int_conformal({"income": [1000.0]}, alpha=0.1, method=method, **options)
+        lower, upper = ends.to_numpy()[0]
+        ax.plot([lower, upper], [place, place], color="#0072b2", marker="|", markersize=12)
+        ax.annotate(f"{upper - lower:.0f}", (upper, place), (8, 0), textcoords="offset points", va="center")
+    ax.margins(x=0.12, y=0.12)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.set_yticks(range(len(methods)), reversed(methods))
+    ax.set_xlabel("90 % interval of foodexp at an income of 1000, and its width")

@@ -8,6 +8,8 @@ from pages import agree, run, sections
 from test_layout import PACKAGE, ROOMS, ROOT, module_files
 
 import stabconf
+from stabconf.sets import METHODS
+from stabconf.stability import BOUNDS
 
 DOCS = ROOT / "docs"
 CITED = re.compile(r"\(theory(?:, sections?)? ([\d.]+(?:(?:, | and | to )[\d.]*\d)*)")
@@ -110,6 +112,28 @@ def test_drawings_name_files_that_are_there(path):
         for name in re.findall(r">([\w.]+): ", below):
             known = names_of(ast.parse(read(PACKAGE / file)).body)
             assert any(each == name or each.endswith(f".{name}") for each in known), name
+
+
+# Glossary --------------------------------------------------------------------------------------------
+
+
+def test_the_glossary_has_the_words_that_a_reader_meets():
+    text = read(DOCS / "glossary.md").lower()
+    terms = re.findall(r"^(\S.*)\n: ", text, re.MULTILINE)
+    told = {part.replace("-", "_") for term in terms for part in term.split(", ")}
+    words = {
+        "alpha",
+        "coverage",
+        "exchangeable",
+        "conformity score",
+        "p_value of a candidate",
+        "tilt",
+        "tau",
+    }
+    words |= {"radius", "certified", "residual scale", "units learned in training", "penalty", "l1_ratio"}
+    words |= {"rank k", "group", "weight", "band", "pieces", "loose", "tol", "budget", "surcharge"}
+    assert words | set(METHODS) | set(BOUNDS) <= told
+    assert len(terms) >= 50
 
 
 # Reference -------------------------------------------------------------------------------------------
