@@ -717,7 +717,7 @@ def test_a_model_of_statsmodels_is_not_fitted_again(name):
         lambda: oracle(made, new, [0.0, 0.0]),
         lambda: made.conf_int_conformal(new, transductive=True, **weights),
         lambda: made._with_penalty(0.0),
-        lambda: made._with_map(made._design, made._columns),
+        lambda: made._refit(made.model, made._design, made._columns),
     ):
         with pytest.raises(
             AssumptionError, match=r"fits the model again.*use the results of stabconf\.fit"
