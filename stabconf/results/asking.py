@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PER_LEVEL", "ask_intervals", "ask_p_values", "label_sets"]
 
-# Attributes of an interval frame that differ from level to level.
+# Attributes of an interval frame that are those of its `Intervals`; and those that differ by level.
+_KEPT = ("method", "bound", "side", "alpha", "k", "n", "certified", "guarantee", "stability_share")
 PER_LEVEL = {"tol", "loose", "k", "stability_share", "pieces", "empty", "guarantee", "groups"}
 
 
@@ -118,18 +119,10 @@ def _interval_frame(
     largest = float(np.max(intervals.tol, initial=0.0))
     frame.attrs = {
         "response": design.response,
-        "method": intervals.method,
-        "bound": intervals.bound,
-        "side": intervals.side,
-        "alpha": intervals.alpha,
-        "k": intervals.k,
-        "n": intervals.n,
-        "certified": intervals.certified,
-        "guarantee": intervals.guarantee,
-        "stability_share": intervals.stability_share,
+        **{name: getattr(intervals, name) for name in _KEPT},
+        "tilted_fits": intervals.tilted_fits,
         "tol": None if np.isnan(largest) else largest,
         "loose": {labels[i]: float(tol[i]) for i in np.flatnonzero(intervals.loose)},
-        "tilted_fits": intervals.tilted_fits,
         "pieces": {labels[i]: list(found) for i, found in intervals.pieces.items()},
         "empty": labels[np.isnan(intervals.lower)].tolist(),
         **more,

@@ -47,10 +47,11 @@ class BaseResults:
     A subclass is made with ``(model, design, columns)``, which fits it, and has
 
     - ``_predictions(X)``: predictions (m,) of rows in the units of the fit;
-    - ``_intervals(rows, alphas, method, side, options, parts)``: one `Intervals` per alpha.
+    - ``_intervals(rows, alphas, method, side, options, parts)``: one `Intervals` per alpha;
+    - ``_summarised(alpha, shown, options)``: summary tables (see `Presentation`).
 
-    It may change ``_rows(exog)``, the `Rows` of a frame and their index, and ``_prediction_columns(exog)``.
-    Tables and figures ask for one more, ``_summarised`` (see `Presentation`).
+    It may change ``_rows(exog)``, ``_prediction_columns(exog)`` and ``_described()``. Where ``can_refit``
+    is False, as for a model that others have fitted, ``_refit`` refuses.
     """
 
     model: ModelSpec | EstimatorSpec

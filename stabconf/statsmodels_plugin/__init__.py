@@ -132,23 +132,10 @@ def _conf_int_conformal(
     l1_ratio: float | None = None,
     **options: Any,
 ) -> pd.DataFrame:
-    """Conformal prediction intervals for new responses, by stabconf.
+    """Conformal prediction intervals for new responses (DataFrame), by stabconf.
 
-    Parameters
-    ----------
-    exog : DataFrame or array, optional
-        New rows; the training design points by default.
-    alpha : float or sequence of float, optional
-        Miscoverage, 0.05 by default.
-    method, side, **options
-        As in ``stabconf.Results.conf_int_conformal``.
-    penalty, l1_ratio
-        As in ``stabconf.conformal``.
-
-    Returns
-    -------
-    DataFrame
-        ``lower`` and ``upper`` on the index of ``exog``.
+    ``penalty`` and ``l1_ratio`` are as in ``stabconf.conformal``, all else is as in
+    ``stabconf.StatsmodelsResults.conf_int_conformal``.
     """
     made = conformal(self, penalty=penalty, l1_ratio=l1_ratio)
     return made.conf_int_conformal(exog, alpha, method, side, **options)

@@ -64,16 +64,17 @@ def _formula_design(model: Any, info: Any, y: np.ndarray, X: np.ndarray) -> Desi
 
 
 class ModelDesign(Design):
-    """A design that statsmodels made.
-
-    Attributes are those of `Design`. It can be pickled but for the maps of patsy.
-    """
+    """A design that statsmodels made; it can be pickled but for the maps of patsy."""
 
     def __init__(self, model: Any, info: Any, y: np.ndarray, X: np.ndarray) -> None:
         check_finite(y[:, None], [model.endog_names], pd.RangeIndex(len(y)), "endog")
         check_finite(X, model.exog_names, pd.RangeIndex(len(y)), "exog")
-        self.y, self.X, self.names = y, X, list(model.exog_names)
-        self.response, self._info, self._scope = model.endog_names, info, {}
+        self.y = y
+        self.X = X
+        self.names = list(model.exog_names)
+        self.response = model.endog_names
+        self._info = info
+        self._scope = {}
         labels = model.data.row_labels
         self.index = pd.RangeIndex(len(y)) if labels is None else pd.Index(labels)
         self.dropped = pd.Index(getattr(model.data, "missing_row_idx", None) or [])
@@ -88,7 +89,8 @@ class ModelDesign(Design):
         frame = getattr(model.data, "frame", None) if info is not None else None
         frame = own if frame is None else as_frame(frame, "data")
         there = frame.index.is_unique and self.index.isin(frame.index).all()
-        self._data, self._frame = frame.loc[self.index] if there else own, frame.iloc[:0]
+        self._data = frame.loc[self.index] if there else own
+        self._frame = frame.iloc[:0]
         self.transformed = info is not None and self.response not in frame.columns
 
     @property
