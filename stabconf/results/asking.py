@@ -17,7 +17,7 @@ from ..errors import InputError, InputTypeError
 from ..rank import Peers
 from ..sets import Intervals
 from .advice import warn_about
-from .options import Alpha, Candidates, Groups, New, Options, Weights, as_responses, as_scale
+from .options import Groups, New, Numbers, Options, PerRow, as_responses, as_scale
 from .rows import Rows
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ PER_LEVEL = {"tol", "loose", "k", "stability_share", "pieces", "empty", "guarant
 
 
 def ask_intervals(
-    results: "BaseResults", exog: New, alpha: Alpha, method: str, side: str, options: Options
+    results: "BaseResults", exog: New, alpha: Numbers, method: str, side: str, options: Options
 ) -> pd.DataFrame:
     """The frame of `conf_int_conformal`, with the options that were given."""
     transductive = options.pop("transductive", False)
@@ -62,9 +62,9 @@ def ask_intervals(
 def ask_p_values(
     results: "BaseResults",
     exog: New,
-    z: Candidates,
+    z: Numbers,
     groups: Groups,
-    weights: Weights,
+    weights: PerRow,
     names: Sequence[str],
     values: Callable[[np.ndarray, np.ndarray, Peers], np.ndarray],
 ) -> pd.DataFrame:
@@ -85,7 +85,7 @@ def ask_p_values(
 
 
 def _ranked(
-    results: "BaseResults", exog: New, rows: Rows, groups: Groups, weights: Weights
+    results: "BaseResults", exog: New, rows: Rows, groups: Groups, weights: PerRow
 ) -> tuple[Ranking | None, np.ndarray]:
     """The `Ranking` of new rows, or None, and the complete rows that it can rank."""
     ranking = as_ranking(groups, weights, results._design, exog)

@@ -21,19 +21,7 @@ from ..files import write_whole
 from ..sets import Intervals
 from ..sets.residual_scores import UserScore
 from .asking import ask_intervals
-from .options import (
-    Alpha,
-    Among,
-    Bound,
-    Groups,
-    New,
-    Options,
-    Responses,
-    Scale,
-    Side,
-    Weights,
-    given_options,
-)
+from .options import Among, Bound, Groups, New, Numbers, Options, PerRow, Side, given_options
 from .prediction import Prediction
 from .rows import Rows
 from .spec import EstimatorSpec, ModelSpec
@@ -56,7 +44,7 @@ class BaseResults:
 
     model: ModelSpec | EstimatorSpec
     can_refit: bool = True  # with another penalty, or with a map learned from other rows
-    default_alpha: Alpha = DEFAULT_ALPHA  # of every method, table and figure that is given none
+    default_alpha: Numbers = DEFAULT_ALPHA  # of every method, table and figure that is given none
     default_method: str = "auto"
 
     def __init__(self, model: ModelSpec | EstimatorSpec, design: Design, columns: ColumnUnits) -> None:
@@ -112,19 +100,19 @@ class BaseResults:
     def conf_int_conformal(
         self,
         exog: New = None,
-        alpha: Alpha = None,
+        alpha: Numbers = None,
         method: str | None = "auto",
         side: Side = "two-sided",
         *,
         groups: Groups = None,
-        weights: Weights = None,
-        scale: Scale = None,
+        weights: PerRow = None,
+        scale: PerRow = None,
         score: str | UserScore | None = None,
         bound: Bound = None,
         inner: bool | None = None,
         tol: float | None = None,
         budget: int | None = None,
-        z_hat: Responses = None,
+        z_hat: PerRow = None,
         queries: int | Sequence[float] | None = None,
         points: int | None = None,
         calibration: float | None = None,
@@ -255,7 +243,7 @@ class BaseResults:
         method: str | None = None,
         side: Side = "two-sided",
         *,
-        alpha: Alpha = None,
+        alpha: Numbers = None,
         **options: Any,
     ) -> Prediction:
         """Predictions and their intervals, as statsmodels' ``get_prediction``.
@@ -360,7 +348,7 @@ class BaseResults:
         """Design rows as the fits see them (m, p), for intervals with these options."""
         return self._rows(exog)[0].as_fitted
 
-    def _level(self, alpha: Alpha) -> Alpha:
+    def _level(self, alpha: Numbers) -> Numbers:
         """The alpha that was given, or the default."""
         return self.default_alpha if alpha is None else alpha
 

@@ -19,15 +19,12 @@ from ..sets import FixedScale, LearnedScale
 # Types of what a user may give; None is "not given", and for new rows "the training rows".
 Table: TypeAlias = pd.DataFrame | Mapping[str, Sequence[Any]]
 New: TypeAlias = Table | None
-Alpha: TypeAlias = float | Sequence[float] | None
 Level: TypeAlias = float | None
+Numbers: TypeAlias = float | Sequence[float] | np.ndarray | None
 Side: TypeAlias = Literal["two-sided", "upper", "lower"]
 Bound: TypeAlias = Literal["curvature", "norm", "ball", "paper"] | None
-Candidates: TypeAlias = float | Sequence[float] | np.ndarray
 Groups: TypeAlias = str | Sequence[str] | None
-Weights: TypeAlias = str | Callable[[pd.DataFrame], Any] | tuple[Any, Any] | np.ndarray | None
-Scale: TypeAlias = str | bool | Callable[[pd.DataFrame], Any] | None
-Responses: TypeAlias = float | str | Callable[[pd.DataFrame], Any] | Sequence[Any] | None
+PerRow: TypeAlias = float | str | Callable[[pd.DataFrame], Any] | Sequence[Any] | np.ndarray | None
 
 Options: TypeAlias = dict[str, Any]  # by name, those that were given
 Among: TypeAlias = list[tuple[np.ndarray, Peers]] | None  # groups of new rows, and their peers

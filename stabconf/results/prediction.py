@@ -9,7 +9,7 @@ from ..data.frames import copied
 from ..data.groups import as_ranking
 from ..errors import InputTypeError
 from ..sets import FixedScale
-from .options import Alpha, Level, New, Options, as_scale
+from .options import Level, New, Numbers, Options, as_scale
 
 if TYPE_CHECKING:
     from .base import BaseResults
@@ -23,7 +23,7 @@ class Prediction:
     ``alpha`` is by default what ``get_prediction`` was given.
     """
 
-    def __init__(self, results: "BaseResults", exog: New, alpha: Alpha, options: Options) -> None:
+    def __init__(self, results: "BaseResults", exog: New, alpha: Numbers, options: Options) -> None:
         self._results = results
         self._exog = copied(exog)
         self._alpha = alpha
@@ -34,7 +34,7 @@ class Prediction:
         """Predictions."""
         return self._results.predict(self._exog)
 
-    def conf_int(self, alpha: Alpha = None) -> pd.DataFrame:
+    def conf_int(self, alpha: Numbers = None) -> pd.DataFrame:
         """Conformal intervals for new responses."""
         alpha = self._alpha if alpha is None else alpha
         return self._results.conf_int_conformal(self._exog, alpha=alpha, **self._options)

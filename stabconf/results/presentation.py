@@ -22,7 +22,7 @@ from ..show.shown import Bands
 from ..show.summary import Summary
 from ..show.widths import WidthReport
 from .base import BaseResults
-from .options import Alpha, Bound, Candidates, Level, New, Side
+from .options import Bound, Level, New, Numbers, Side
 from .penalty_path import as_penalties, stability_path
 from .rows import Rows
 from .showing import bands_of, bands_of_levels
@@ -32,7 +32,6 @@ __all__ = ["Presentation"]
 
 Axes: TypeAlias = Any  # matplotlib's, which only figures import
 By: TypeAlias = str | Mapping[str, Any] | Sequence[Any] | None
-Penalties: TypeAlias = Sequence[float] | None
 
 _LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 _PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -158,7 +157,7 @@ class Presentation(BaseResults):
         self,
         new: New,
         alpha: Level = None,
-        z: Candidates | None = None,
+        z: Numbers = None,
         side: Side = "two-sided",
         bound: Bound = None,
         ax: Axes = None,
@@ -200,13 +199,11 @@ class Presentation(BaseResults):
             z = _candidates(lower, upper, shown.mean[0], self._design.y)
         candidates = np.sort(check_candidates(z))
         p = self.conformity(new, candidates, side, **({} if bound is None else {"bound": bound}))
-        p_lo, p_up = (
-            p.get(name, p["p"]).to_numpy() for name in ("p_lo", "p_up")
-        )  # no bounds: the curve itself
-        attrs = shown.attrs
-        pieces = next(iter(attrs["pieces"].values()), [(lower, upper)])
-        labels = attrs["alpha"], shown.mean[0], attrs["response"]
-        return draw_conformity(candidates, p["p"].to_numpy(), p_lo, p_up, pieces, *labels, ax)
+        # Without bounds the curve itself stands for them.
+        exact, low, high = (p.get(name, p["p"]).to_numpy() for name in ("p", "p_lo", "p_up"))
+        pieces = next(iter(shown.attrs["pieces"].values()), [(lower, upper)])
+        labels = shown.attrs["alpha"], shown.mean[0], shown.attrs["response"]
+        return draw_conformity(candidates, exact, low, high, pieces, *labels, ax)
 
     def plot_widths(
         self, new: New = None, by: By = None, alpha: Level = None, ax: Axes = None, **options: Any
@@ -234,7 +231,7 @@ class Presentation(BaseResults):
     def plot_stability(
         self,
         new: New = None,
-        penalties: Penalties = None,
+        penalties: Numbers = None,
         alpha: Level = None,
         ax: Axes = None,
         progress: bool | None = False,
@@ -281,7 +278,7 @@ class Presentation(BaseResults):
         return draw_stability(path, chosen, level, self._design.response, ax)
 
     def plot_coverage(
-        self, new: New, alphas: Alpha = None, response: Any = None, ax: Axes = None, **options: Any
+        self, new: New, alphas: Numbers = None, response: Any = None, ax: Axes = None, **options: Any
     ) -> Axes:
         """Coverage of known responses against what was asked for, over levels.
 

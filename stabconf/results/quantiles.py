@@ -15,18 +15,7 @@ from ..sets import BAND_METHODS, BandFits, Intervals, band_conformity, make_inte
 from ..show.shown import Bands
 from ..show.summary import Summary, summarise_quantiles
 from .asking import ask_intervals, ask_p_values
-from .options import (
-    Alpha,
-    Among,
-    Bound,
-    Candidates,
-    Groups,
-    New,
-    Options,
-    Side,
-    Weights,
-    given_options,
-)
+from .options import Among, Bound, Groups, New, Numbers, Options, PerRow, Side, given_options
 from .presentation import Presentation
 from .regression import Results
 from .rows import Rows
@@ -105,13 +94,13 @@ class QuantileResults(Presentation):
     def conf_int_conformal(
         self,
         exog: New = None,
-        alpha: Alpha = None,
+        alpha: Numbers = None,
         method: str | None = "auto",
         side: Side = "two-sided",
         *,
         pair: Sequence[float] | None = None,
         groups: Groups = None,
-        weights: Weights = None,
+        weights: PerRow = None,
         bound: Bound = None,
         transductive: bool = False,
         n_jobs: int | None = None,
@@ -171,12 +160,12 @@ class QuantileResults(Presentation):
     def conformity(
         self,
         exog: New,
-        z: Candidates,
+        z: Numbers,
         side: Side = "two-sided",
         *,
         pair: Sequence[float] | None = None,
         groups: Groups = None,
-        weights: Weights = None,
+        weights: PerRow = None,
     ) -> pd.DataFrame:
         """Exact p-values ``p`` of candidate responses, as in `Results.conformity`.
 

@@ -23,7 +23,7 @@ from ..show.shown import Bands
 from ..show.summary import Summary, summarise
 from ..stability import default_bound
 from .asking import ask_p_values, label_sets
-from .options import Among, Bound, Candidates, Groups, Level, New, Options, Side, Weights
+from .options import Among, Bound, Groups, Level, New, Numbers, Options, PerRow, Side
 from .presentation import Presentation
 from .rows import Rows
 from .spec import ModelSpec
@@ -52,11 +52,11 @@ class ObjectiveResults(Presentation):
     def conformity(
         self,
         exog: New,
-        z: Candidates,
+        z: Numbers,
         side: Side = "two-sided",
         bound: Bound = None,
         groups: Groups = None,
-        weights: Weights = None,
+        weights: PerRow = None,
     ) -> pd.DataFrame:
         """The conformity function: exact p-values of candidate responses, between stability bounds.
 
@@ -138,7 +138,7 @@ class ObjectiveResults(Presentation):
         alpha: Level = None,
         side: Side = "two-sided",
         groups: Groups = None,
-        weights: Weights = None,
+        weights: PerRow = None,
     ) -> pd.Series:
         """The candidates in each row's conformal set, for responses that take few values.
 

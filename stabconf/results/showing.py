@@ -17,7 +17,7 @@ from ..errors import InputError, InputTypeError
 from ..show.coverage import Ranks
 from ..show.shown import Bands
 from .asking import PER_LEVEL
-from .options import Alpha, Level, New, Options
+from .options import Level, New, Numbers, Options
 
 if TYPE_CHECKING:
     from .base import BaseResults
@@ -34,7 +34,7 @@ def bands_of(results: "BaseResults", new: New, alpha: Level, response: Any, opti
 
 
 def bands_of_levels(
-    results: "BaseResults", new: New, alphas: Alpha, response: Any, options: Options
+    results: "BaseResults", new: New, alphas: Numbers, response: Any, options: Options
 ) -> list[Bands]:
     """A list of `Bands`, one per level, from one call for all of them."""
     levels, _ = check_alpha(alphas)

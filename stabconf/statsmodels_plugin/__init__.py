@@ -13,7 +13,7 @@ from statsmodels.robust.robust_linear_model import RLMResults
 
 from ..checks import DEFAULT_ALPHA, check_alpha
 from ..errors import InputError, MismatchWarning, warn_user
-from ..results.options import Alpha, New, Side
+from ..results.options import New, Numbers, Side
 from .adapters import objective_of, unwrapped
 from .results import StatsmodelsResults
 
@@ -27,7 +27,7 @@ _TIED = 1e-6  # of the objective, where minimisers may be many
 
 def conformal(
     res: Any,
-    alpha: Alpha = DEFAULT_ALPHA,
+    alpha: Numbers = DEFAULT_ALPHA,
     method: str = "auto",
     *,
     penalty: Any = None,
@@ -124,7 +124,7 @@ def _check_agreement(made: StatsmodelsResults) -> None:
 def _conf_int_conformal(
     self: Any,
     exog: New = None,
-    alpha: Alpha = None,
+    alpha: Numbers = None,
     method: str = "auto",
     side: Side = "two-sided",
     *,

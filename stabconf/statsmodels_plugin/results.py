@@ -9,7 +9,7 @@ import copy
 import inspect
 from collections.abc import Callable, Sequence
 from functools import cached_property, wraps
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -19,18 +19,7 @@ from ..data.frames import by_label
 from ..data.units import ColumnKinds, column_units
 from ..errors import DataWarning, InputError, warn_user
 from ..results.asking import ask_intervals
-from ..results.options import (
-    Alpha,
-    Bound,
-    Groups,
-    New,
-    Options,
-    Responses,
-    Scale,
-    Side,
-    Weights,
-    given_options,
-)
+from ..results.options import Bound, Groups, New, Numbers, Options, PerRow, Side, given_options
 from ..results.regression import ObjectiveResults
 from ..results.rows import Rows
 from ..results.spec import ModelSpec
@@ -42,7 +31,6 @@ from .adapters import Recipe
 __all__ = ["StatsmodelsResults"]
 
 Found = TypeVar("Found")
-RowWeights: TypeAlias = float | str | Sequence[float] | np.ndarray
 _SOLVING: dict[str, Any] = {"solver": "auto", "tol": 1e-8, "max_iter": 1000}
 
 
@@ -76,7 +64,7 @@ class StatsmodelsResults(ObjectiveResults):
 
     can_refit = False  # weights, scale and penalty are those of the statsmodels fit
 
-    def __init__(self, design: Design, recipe: Recipe, params: Any, alpha: Alpha, method: str) -> None:
+    def __init__(self, design: Design, recipe: Recipe, params: Any, alpha: Numbers, method: str) -> None:
         names = list(design.names)
         spec = (design.formula, recipe.loss, recipe.penalty, False, "drop")
         model = ModelSpec(*spec, **_SOLVING, endog_names=design.response, exog_names=names)
@@ -105,20 +93,20 @@ class StatsmodelsResults(ObjectiveResults):
     def conf_int_conformal(
         self,
         exog: New | np.ndarray = None,
-        alpha: Alpha = None,
+        alpha: Numbers = None,
         method: str | None = None,
         side: Side = "two-sided",
         *,
-        wls_weights: RowWeights | None = None,
+        wls_weights: PerRow = None,
         groups: Groups = None,
-        weights: Weights = None,
-        scale: Scale = None,
+        weights: PerRow = None,
+        scale: PerRow = None,
         score: str | UserScore | None = None,
         bound: Bound = None,
         inner: bool | None = None,
         tol: float | None = None,
         budget: int | None = None,
-        z_hat: Responses = None,
+        z_hat: PerRow = None,
         queries: int | Sequence[float] | None = None,
         points: int | None = None,
         calibration: float | None = None,
@@ -215,7 +203,7 @@ class StatsmodelsResults(ObjectiveResults):
         weighted = self if weights is None else self._weighted(exog, weights)
         return weighted._rows(exog)[0].as_fitted
 
-    def _weighted(self, exog: New, weights: RowWeights | None) -> "StatsmodelsResults":
+    def _weighted(self, exog: New, weights: PerRow) -> "StatsmodelsResults":
         """Itself with weights for the new rows, 1 by default; a warning says so where that matters."""
         trained = self.recipe.weights
         if weights is None:
@@ -241,7 +229,7 @@ class StatsmodelsResults(ObjectiveResults):
         return made
 
 
-def _as_weights(weights: RowWeights, frame: pd.DataFrame) -> np.ndarray:
+def _as_weights(weights: PerRow, frame: pd.DataFrame) -> np.ndarray:
     """Weights of new rows, (m,) or (), from numbers or the name of a column."""
     if isinstance(weights, str):
         if weights not in frame.columns:
