@@ -18,8 +18,7 @@ from .losses import LAD, Huber, Linex, LogCosh, Power, PseudoHuber, Quantile, Sq
 from .penalties import ElasticNet, NoPenalty, Ridge
 from .results.base import load
 from .results.estimator import EstimatorResults
-from .results.fitting import fit
-from .results.quantile_fitting import fit_quantiles
+from .results.fitting import fit, fit_quantiles
 from .results.quantiles import QuantileResults
 from .results.regression import Results
 from .sets import UserScore

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import test_contract
 from pages import run, sections
+from stabconf.sets.residual_scores import SCORES
 from test_layout import ROOT
 
 import stabconf
 from stabconf.losses import LOSSES
 from stabconf.results.presentation import Presentation
 from stabconf.sets import METHODS
-from stabconf.sets.residual_scores import SCORES
 from stabconf.show.report import content
 from stabconf.statsmodels_plugin.adapters import _ADAPTERS
 

@@ -32,6 +32,7 @@ import stabconf
 from stabconf import AssumptionError, InputError, InputTypeError
 from stabconf.losses import LAD, LOSSES, Huber, LogCosh, Loss, Quantile, Squared
 from stabconf.rank import conformal_rank
+from stabconf.results.rows import Rows
 from stabconf.sets import METHODS, Fits, Method
 from stabconf.sets.intervals import Intervals as simple_intervals
 
@@ -369,7 +370,7 @@ def test_width_owed_to_the_users_bounds_is_said(frame, side):
         ends[bounds.sum()] = res.conf_int_conformal(new, alpha=0.1, method="stable", side=side)
     wide, plain = ends.values()
     res = stabconf.fit("y ~ x", frame, estimator=LinearRegression(), tau=tau)
-    (made,) = res._intervals(res._X[:4], [0.1], "stable", side, {})
+    (made,) = res._intervals(Rows(res._X[:4]), [0.1], "stable", side, {})
     moved = sum(np.abs(wide[end] - plain[end]) for end in wide if np.isfinite(wide[end]).all())
     np.testing.assert_allclose(moved, 7.0 * (2 if side == "two-sided" else 1))
     np.testing.assert_allclose(made.surcharge, moved)

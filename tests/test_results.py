@@ -1,6 +1,7 @@
 """The results object: labels, shapes, alphas, sides, warnings, persistence; what a user sees."""
 
 import csv
+import inspect
 import io
 import pickle
 import warnings
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from sklearn.linear_model import LinearRegression
 
 import stabconf
 from stabconf.errors import (
@@ -400,3 +402,78 @@ def test_every_results_class_says_what_it_is(frame):
         assert word in repr(results) and f"{len(frame)} rows>" in repr(results)
     chosen = stabconf.select_penalty("y ~ x1", frame, penalties=[0.1], pilot=20, alpha=0.1)
     assert repr(chosen).startswith("<Selection: penalty 0.1, from 20 pilot rows; <Results of 'y ~ x1'")
+
+
+# What each class has ---------------------------------------------------------------------------------
+
+CLASSES = {
+    "loss": lambda frame: stabconf.fit("y ~ x1", frame, loss="huber", penalty=0.1),
+    "quantiles": lambda frame: stabconf.fit_quantiles("y ~ x1", frame, penalty=0.1),
+    "estimator": lambda frame: stabconf.fit("y ~ x1", frame, estimator=LinearRegression()),
+    "statsmodels": lambda frame: stabconf.conformal(sm.OLS.from_formula("y ~ x1", frame).fit()),
+}
+NEEDED = {  # arguments of methods that have some, and what refuses on which classes
+    "conformity": {"z": [0.0, 1.0]},
+    "conformal_set": {"candidates": [0.0, 1.0]},
+}
+REFUSED = {
+    "plot_conformity": {"estimator"},
+    "plot_stability": {"quantiles", "estimator", "statsmodels"},
+}
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_every_public_attribute_can_be_used(frame, kind, tmp_path, figures):
+    res, new = CLASSES[kind](frame), frame.iloc[[0]]
+    for name in [name for name in dir(res) if not name.startswith("_")]:
+        found = getattr(res, name)
+        assert found is not None, name
+        if not callable(found):
+            continue
+        given = {"path": tmp_path / "saved.md"} if name in ("save", "report") else {}
+        given |= NEEDED.get(name, {})
+        takes = inspect.signature(found).parameters
+        given |= {rows: new for rows in ("exog", "new") if rows in takes}
+        if kind in REFUSED.get(name, ()):
+            with pytest.raises(AssumptionError, match=r"stabconf\.fit|loss and a penalty"):
+                found(**given)
+        else:
+            made = found(**given)
+            assert made is not None or name == "save", name
+
+
+OPTIONS = [
+    *("groups", "weights", "scale", "score", "bound", "inner", "tol", "budget", "z_hat", "queries"),
+    *("points", "calibration", "folds", "random_state", "transductive", "n_jobs", "progress"),
+]
+
+
+def test_options_are_parameters_that_completion_shows():
+    for kind in (stabconf.Results, stabconf.EstimatorResults):
+        takes = inspect.signature(kind.conf_int_conformal).parameters
+        assert list(takes)[1:] == ["exog", "alpha", "method", "side", *OPTIONS, "unknown"]
+        assert all(takes[name].kind is inspect.Parameter.KEYWORD_ONLY for name in OPTIONS)
+    known = inspect.signature(stabconf.StatsmodelsResults.conf_int_conformal).parameters
+    assert set(OPTIONS) - set(known) == {"transductive"} and "wls_weights" in known
+    for name in ("conformity", "conformal_set", "tau", "plot_conformity"):
+        assert "wls_weights" in inspect.signature(getattr(stabconf.StatsmodelsResults, name)).parameters
+    assert "pair" in inspect.signature(stabconf.QuantileResults.conf_int_conformal).parameters
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_an_unknown_option_is_refused_by_name_everywhere(frame, kind):
+    res = CLASSES[kind](frame)
+    for ask in (res.conf_int_conformal, res.width_report, res.plot_intervals):
+        with pytest.raises(InputTypeError, match="option 'bond' is unknown to method"):
+            ask(frame.iloc[:2], bond="norm")
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_a_prediction_keeps_the_alpha_that_it_was_given(frame, kind):
+    made = CLASSES[kind](frame).get_prediction(frame.iloc[:2], alpha=0.3)
+    assert made.conf_int().attrs["alpha"] == made.summary_frame().attrs["alpha"] == 0.3
+    assert made.conf_int(0.2).attrs["alpha"] == made.summary_frame(alpha=0.2).attrs["alpha"] == 0.2
+    several = CLASSES[kind](frame).get_prediction(frame.iloc[:2], alpha=[0.1, 0.2])
+    assert several.conf_int().shape == (2, 4)
+    with pytest.raises(InputTypeError, match="takes one number"):
+        several.summary_frame()

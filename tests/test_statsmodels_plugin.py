@@ -717,7 +717,7 @@ def test_a_model_of_statsmodels_is_not_fitted_again(name):
         lambda: oracle(made, new, [0.0, 0.0]),
         lambda: made.conf_int_conformal(new, transductive=True, **weights),
         lambda: made._with_penalty(0.0),
-        lambda: made._with_map(made._design, made._columns),
+        lambda: made._refit(made.model, made._design, made._columns),
     ):
         with pytest.raises(
             AssumptionError, match=r"fits the model again.*use the results of stabconf\.fit"
@@ -803,3 +803,42 @@ def test_a_default_weight_unlike_all_training_weights_is_warned_about():
         narrow = made.conf_int_conformal(data.iloc[:1], alpha=0.1)
     wide = made.conf_int_conformal(data.iloc[:1], alpha=0.1, wls_weights=0.25)
     assert np.ptp(wide.to_numpy()) > 1.5 * np.ptp(narrow.to_numpy())
+
+
+def test_clustered_rows_are_warned_about_once():
+    frame, new = drawn(0)
+    model, clusters = sm.OLS.from_formula(FORMULA, frame), {"groups": np.arange(len(frame)) // 4}
+    res = model.fit(cov_type="cluster", cov_kwds=clusters)
+    with pytest.warns(DataWarning, match="OLS with cov_type='cluster'.*hardly exchangeable") as caught:
+        made = stabconf.conformal(res)
+    assert len(caught) == 1 and caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plain = stabconf.conformal(model.fit(cov_type="HC3"))
+        pd.testing.assert_frame_equal(made.conf_int_conformal(new), plain.conf_int_conformal(new))
+    assert "cov_type='cluster'" in str(made.summary()) and "cluster" not in str(plain.summary())
+
+
+def test_results_of_statsmodels_have_no_fit_of_their_own():
+    frame, _ = drawn(0)
+    made = stabconf.conformal(smf.ols(FORMULA, frame).fit())
+    assert not isinstance(made, stabconf.Results)
+    for name in ("params_standardized", "scale", "radius", "converged"):
+        assert not hasattr(made, name)
+
+
+def test_every_end_of_weighted_rows_is_in_units_of_the_response():
+    """Weights times 4 and new weights too: the same model, so the same ends, pieces, bounds and tau."""
+    frame, new = drawn(3)
+    first, second = (
+        stabconf.conformal(smf.wls(FORMULA, frame, weights=factor * frame["w"]).fit()) for factor in (1, 4)
+    )
+    once, again = {"wls_weights": new["w"]}, {"wls_weights": 4 * new["w"]}
+    for options in ({}, {"method": "stable", "inner": True}, {"method": "grid"}, {"side": "upper"}):
+        ends = first.conf_int_conformal(new, alpha=0.2, **options, **once)
+        np.testing.assert_allclose(ends, second.conf_int_conformal(new, alpha=0.2, **options, **again))
+    for ask in ("conformity", "tau"):
+        z = {"z": 1.0}
+        np.testing.assert_allclose(
+            getattr(first, ask)(new, **z, **once), getattr(second, ask)(new, **z, **again)
+        )

@@ -1,65 +1,75 @@
-"""What all results share: prediction, intervals with labels, persistence."""
+"""What all results share: prediction, intervals with labels, p-values of candidates, persistence.
 
+Results put labels on what the array modules compute, check arguments and warn; they compute no numbers
+themselves. `presentation` adds tables, figures and reports.
+"""
+
+import os
 import pickle
+from collections.abc import Sequence
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
-from ..checks import DEFAULT_ALPHA, check_alpha
-from ..data.groups import as_ranking
-from ..errors import AssumptionError, InputError, InputTypeError
+from ..checks import DEFAULT_ALPHA
+from ..data.design import Design
+from ..data.units import ColumnUnits
+from ..errors import AssumptionError, InputTypeError
 from ..files import write_whole
-from ..sets import FixedScale
-from .advice import as_responses, as_scale
-from .labels import interval_frame, level_frame
+from ..sets import Intervals, UserScore
+from .asking import ask_intervals
+from .options import Among, Bound, Groups, New, Numbers, Options, PerRow, Side, given_options
 from .prediction import Prediction
-from .presentation import Presentation
+from .rows import Rows
+from .spec import EstimatorSpec, ModelSpec
 
 __all__ = ["BaseResults", "load"]
 
-_SUMMARY_ROWS = 200
 
-
-class BaseResults(Presentation):
+class BaseResults:
     """Labels on what the array modules compute.
 
-    A subclass has ``model`` (what was fitted), and makes predictions and intervals of standardised design
-    rows: ``_predictions(rows)``, ``_intervals(rows, alphas, method, side, options, parts)``,
-    ``_warn_about(made, ranking)``, ``_with_map(design, columns)``, itself refitted with another design map,
-    and ``_described()``, the model in a few words.
+    A subclass is made with ``(model, design, columns)``, which fits it, and has
+
+    - ``_predictions(X)``: predictions (m,) of rows in the units of the fit;
+    - ``_intervals(rows, alphas, method, side, options, parts)``: one `Intervals` per alpha;
+    - ``_summarised(alpha, shown, options)``: summary tables (see `Presentation`).
+
+    It may change ``_rows(exog)``, ``_prediction_columns(exog)`` and ``_described()``. Where ``can_refit``
+    is False, as for a model that others have fitted, ``_refit`` refuses.
     """
 
-    default_alpha = DEFAULT_ALPHA  # of every method, table and figure that is given none
+    model: ModelSpec | EstimatorSpec
+    can_refit: bool = True  # with another penalty, or with a map learned from other rows
+    default_alpha: Numbers = DEFAULT_ALPHA  # of every method, table and figure that is given none
+    default_method: str = "auto"
 
-    def __init__(self, model, design, columns):
-        self.model, self._design, self._columns = model, design, columns
+    def __init__(self, model: ModelSpec | EstimatorSpec, design: Design, columns: ColumnUnits) -> None:
+        self.model = model
+        self._design = design
+        self._columns = columns
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.model.formula!r}: {self._described()}, {self.nobs} rows>"
 
     @property
-    def can_refit(self):
-        """Whether the model can be fitted again: with other penalties, with the map of other rows, with a
-        new response among its own. `plot_stability`, ``transductive=True`` and the oracle of
-        `stabconf.compare` need that."""
-        return True
-
-    @property
-    def nobs(self):
+    def nobs(self) -> int:
+        """Training rows used."""
         return len(self._design.y)
 
     @property
-    def fittedvalues(self):
-        """Predictions at the training rows (Series)."""
-        return pd.Series(self._predictions(self._X), index=self._design.index, name=self._design.response)
+    def fittedvalues(self) -> pd.Series:
+        """Predictions at the training rows."""
+        return self.predict()
 
     @property
-    def resid(self):
-        """Response less fitted values (Series)."""
-        return pd.Series(self._design.y, index=self._design.index) - self.fittedvalues
+    def resid(self) -> pd.Series:
+        """Response less fitted values."""
+        return self.fittedvalues.rsub(pd.Series(self._design.y, index=self._design.index), axis=0)
 
-    def predict(self, exog=None):
+    def predict(self, exog: New = None) -> pd.Series:
         """Predictions of the training fit.
 
         Parameters
@@ -83,10 +93,35 @@ class BaseResults(Presentation):
         1      NaN
         Name: foodexp, dtype: float64
         """
-        rows, index = self._new_rows(exog)
-        return pd.Series(self._predictions(rows), index=index, name=self._design.response)
+        X, index = self._new_rows(exog)
+        return pd.Series(self._predictions(X), index=index, name=self._design.response)
 
-    def conf_int_conformal(self, exog=None, alpha=None, method="auto", side="two-sided", **options):
+    def conf_int_conformal(
+        self,
+        exog: New = None,
+        alpha: Numbers = None,
+        method: str | None = "auto",
+        side: Side = "two-sided",
+        *,
+        groups: Groups = None,
+        weights: PerRow = None,
+        scale: PerRow = None,
+        score: str | UserScore | None = None,
+        bound: Bound = None,
+        inner: bool | None = None,
+        tol: float | None = None,
+        budget: int | None = None,
+        z_hat: PerRow = None,
+        queries: int | Sequence[float] | None = None,
+        points: int | None = None,
+        calibration: float | None = None,
+        folds: int | None = None,
+        random_state: int | np.random.Generator | None = None,
+        transductive: bool = False,
+        n_jobs: int | None = None,
+        progress: bool | None = None,
+        **unknown: Any,
+    ) -> pd.DataFrame:
         """Conformal prediction intervals for new responses.
 
         Parameters
@@ -103,80 +138,61 @@ class BaseResults(Presentation):
             and "jackknife+" fit to parts of the training rows.
         side : {"two-sided", "upper", "lower"}
             One-sided intervals rank signed residuals; their other end is infinite.
-        **options
-            Of the exact method:
-
-            tol : float
-                For losses whose slope bends (log-cosh, pseudo-Huber, linex, power): by how much an
-                interval may be wider than the exact one at each end, relative to the scale of the response
-                (default 1e-6).
-            budget : int
-                For these losses: fits a row that may be spent where an end is hard to find (default 50).
-                Values that cannot be ruled out by then stay in the interval.
-            n_jobs : int
-                Processes that share the rows; -1 for one a core.
-            progress : bool
-                Show a progress bar; by default only in a terminal, once the work takes long.
-
-            Of the stable method:
-
-            bound : {"curvature", "norm", "ball", "paper"}
-                Stability bound; by default "curvature" for losses with curvature, else "norm". Above
-                10,000 new rows their norms are rounded up by at most 0.4 %, which makes the part of
-                the width that is owed to stability larger by about as much.
-            inner : bool
-                Add ``inner_lower``, ``inner_upper``: an interval contained in the exact set.
-
-            Of "replace_one", "batch" and "interpolation", which take ``bound`` and ``inner`` too:
-
-            z_hat : float, "prediction" or callable
-                Response at which the new row joins the fit; a callable is given ``exog`` and returns one
-                a row (a Series is matched by label). For "batch" a list of them.
-            queries : int or sequence of float
-                Responses between which the fit is interpolated (default 8).
-
-            Of the others:
-
-            points : int
-                Candidates of "grid" (default 200).
-            calibration : float
-                Share of the training rows that calibrate "split" (default 0.5).
-            folds : int
-                Of "cross" and "cv+" (default 10).
-            random_state : int or numpy Generator
-                Decides which rows go where (default 0).
-
-            Of "exact" (a fixed scale alone), "stable", "root", "grid", "split", "cross", "cv+" and
-            "jackknife+":
-
-            score : {"absolute", "squared", "dual"} or UserScore
-                What of a residual is ranked. "squared" ranks as "absolute" does; "dual" is the size of
-                the slope of a smooth loss.
-            scale : str, True or callable
-                Divide residuals by a scale, so that widths follow it. A fixed scale, for every loss: a
-                column with positive values, or a callable of a frame that returns them (a Series is matched
-                by label). A learned one, for "split", "cross", "cv+" and "jackknife+", which hold rows
-                out: a formula such as "~ x1" of what it depends on (True for the columns of the model);
-                the logarithms of the sizes of residuals are regressed on it by least squares. For widths
-                that follow the data with all rows use `stabconf.fit_quantiles`.
-
-            Of all methods:
-
-            groups : str or list of str
-                Rank each new row among the training rows of its own group, so that coverage holds within
-                each group: a column, several, or a formula term such as "C(region)", "x > 2" or
-                "pd.cut(x, [0, 1, 2]):sex". All rows are fitted, as without groups. A new row without a
-                group has no interval; groups that training does not have are an error. Terms are code, as
-                formulas are; the name of a column never is.
-            weights : str, callable, tuple of two arrays or array
-                Likelihood ratios of a shift of the covariates between training and new rows, up to a
-                constant: a column, a callable of a frame, arrays ``(training, new)``, or one array of both,
-                training rows first. A Series is matched to the rows by label. Coverage then holds under the
-                shift. Not for "cross" and "cv+".
-            transductive : bool
-                Learn the design map (stateful transforms, column means and scales) from the training and
-                the new rows together, which treats them alike. Centre and scale of the response stay those
-                of the training rows.
+        groups : str or list of str
+            Rank each new row among the training rows of its own group, so that coverage holds within each
+            group: a column, several, or a formula term such as "C(region)", "x > 2" or
+            "pd.cut(x, [0, 1, 2]):sex". All rows are fitted, as without groups. A new row without a group
+            has no interval; groups that training does not have are an error. Terms are code, as formulas
+            are; the name of a column never is.
+        weights : str, callable, tuple of two arrays or array
+            Likelihood ratios of a shift of the covariates between training and new rows, up to a constant:
+            a column, a callable of a frame, arrays ``(training, new)``, or one array of both, training
+            rows first. A Series is matched to the rows by label. Coverage then holds under the shift. Not
+            for "cross" and "cv+".
+        scale : str, True or callable
+            Divide residuals by a scale, so that widths follow it. A fixed one for all but "replace_one",
+            "batch" and "interpolation": a column with positive values, or a callable of a frame that
+            returns them (a Series is matched by label). A learned one for methods that hold rows out: a
+            formula such as "~ x1" of what it depends on (True for the columns of the model), on which the
+            logarithms of the sizes of residuals are regressed by least squares. For widths that follow the
+            data with all rows use `stabconf.fit_quantiles`.
+        score : {"absolute", "squared", "dual"} or UserScore
+            What of a residual is ranked, for the methods that take ``scale``. "squared" ranks as
+            "absolute" does; "dual" is the size of the slope of a smooth loss.
+        bound : {"curvature", "norm", "ball", "paper"}
+            Stability bound of "stable", "replace_one", "batch" and "interpolation"; by default "curvature"
+            for losses with curvature, else "norm". Above 10,000 new rows their norms are rounded up by at
+            most 0.4 %, which makes the part of the width that is owed to stability larger by about as much.
+        inner : bool
+            Add ``inner_lower``, ``inner_upper``, an interval contained in the exact set; for the methods
+            that take ``bound``.
+        tol : float
+            By how much an interval may be wider than the exact one at each end, relative to the scale of
+            the response (default 1e-6): for "root", and for "exact" with losses whose slope bends
+            (log-cosh, pseudo-Huber, linex, power).
+        budget : int
+            Fits per row that "exact" may spend with these losses where an end is hard to find (default 50).
+            Values that cannot be ruled out by then stay in the interval.
+        z_hat : float, "prediction" or callable
+            Response at which the new row joins the fit of "replace_one"; a callable is given ``exog`` and
+            returns one per row (a Series is matched by label). For "batch" a list of them.
+        queries : int or sequence of float
+            Responses between which "interpolation" interpolates the fit (default 8).
+        points, calibration, folds : int, float, int
+            Candidates of "grid" (default 200), share of the training rows that calibrate "split" (default
+            0.5), folds of "cross" and "cv+" (default 10).
+        random_state : int or numpy Generator
+            Decides which rows go where in "split", "cross" and "cv+" (default 0).
+        transductive : bool
+            Learn the design map (stateful transforms, column means and scales) from the training and the
+            new rows together, which treats them alike. Centre and scale of the response stay those of the
+            training rows.
+        n_jobs : int
+            Processes that share the rows of "exact"; -1 for one per core.
+        progress : bool
+            Show a progress bar; by default only in a terminal, once the work takes long.
+        **unknown
+            Anything else is an error that names the options of the method.
 
         Returns
         -------
@@ -217,33 +233,26 @@ class BaseResults(Presentation):
         0  160.0  585.0
         1  420.0  845.0
         """
-        transductive = options.pop("transductive", False)
-        if not isinstance(transductive, (bool, np.bool_)):
-            raise InputTypeError(f"transductive={transductive!r} is not a flag: give True or False")
-        alphas, single = check_alpha(self._level(alpha))
-        if transductive:
-            fitted, rows, index = self._transductive(exog)
-        else:
-            fitted, (rows, index) = self, self._new_rows(exog)
-        ranked = options.pop("groups", None), options.pop("weights", None)
-        ranking, complete = fitted._ranking(exog, *ranked, ~np.isnan(rows).any(axis=1))
-        if options.get("scale") is not None:
-            options["scale"], complete = as_scale(options["scale"], fitted._design, exog, complete)
-        if options.get("z_hat") is not None:
-            frame = self._design.frame_of(exog)
-            options["z_hat"] = as_responses(options["z_hat"], frame, fitted._predictions(rows), complete)
-        parts = ranking.parts(complete) if ranking is not None and complete.any() else None
-        made = fitted._intervals(rows[complete], alphas, method, side, options, parts)
-        frames = []
-        for intervals in made:
-            more = {"transductive": bool(transductive)}
-            more |= ranking.attrs(intervals, complete) if ranking is not None else {}
-            frames.append(interval_frame(intervals, complete, index, fitted._design, more))
-        fitted._warn_about(made, None if parts is None else ranking.asked_for(complete))
-        return frames[0] if single else level_frame(frames, alphas)
+        options = given_options(locals())
+        return ask_intervals(self, exog, self._level(alpha), method or self.default_method, side, options)
 
-    def get_prediction(self, exog=None, method="auto", side="two-sided", **options):
+    def get_prediction(
+        self,
+        exog: New = None,
+        method: str | None = None,
+        side: Side = "two-sided",
+        *,
+        alpha: Numbers = None,
+        **options: Any,
+    ) -> Prediction:
         """Predictions and their intervals, as statsmodels' ``get_prediction``.
+
+        Parameters
+        ----------
+        exog, method, side, **options
+            As in `conf_int_conformal`.
+        alpha : float or sequence of float, optional
+            Miscoverage that ``conf_int`` and ``summary_frame`` default to.
 
         Returns
         -------
@@ -255,15 +264,14 @@ class BaseResults(Presentation):
         >>> import stabconf
         >>> from statsmodels.datasets import engel
         >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
-        >>> res.get_prediction({"income": [500.0]}).summary_frame(alpha=0.1).round(1)
+        >>> res.get_prediction({"income": [500.0]}, alpha=0.1).summary_frame().round(1)
             mean  obs_ci_lower  obs_ci_upper
         0  372.4         214.5         528.0
         """
-        return Prediction(self, exog, {"method": method, "side": side, **options})
+        method = method or self.default_method
+        return Prediction(self, exog, self._level(alpha), {"method": method, "side": side, **options})
 
-    # Persistence ---------------------------------------------------------------------------------
-
-    def save(self, path):
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Pickle the results to ``path``; `stabconf.load` reads them back.
 
         The file holds the whole training frame, with the columns that the formula does not use, for options
@@ -290,22 +298,60 @@ class BaseResults(Presentation):
             ) from error
         write_whole(path, content)
 
-    _caches = ("_X",)  # attributes that are made again after loading
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but what is cached, which is made again after loading."""
+        kind = type(self)
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if not isinstance(getattr(kind, name, None), cached_property)
+        }
 
-    def __getstate__(self):
-        return {name: value for name, value in self.__dict__.items() if name not in self._caches}
+    # What a subclass has ---------------------------------------------------------------------------
 
-    # Helpers -------------------------------------------------------------------------------------
+    def _predictions(self, X: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def _intervals(
+        self, rows: Rows, alphas: list[float], method: str, side: str, options: Options, parts: Among = None
+    ) -> list[Intervals]:
+        raise NotImplementedError
+
+    def _rows(self, exog: New) -> tuple[Rows, pd.Index]:
+        """New rows and their index; the training rows for None."""
+        X, index = self._new_rows(exog)
+        return Rows(X), index
+
+    def _prediction_columns(self, exog: New) -> pd.DataFrame:
+        """What `Prediction.summary_frame` shows beside the intervals, ``mean`` first."""
+        return self.predict(exog).rename("mean").to_frame()
+
+    def _described(self) -> str:
+        """The model in a few words."""
+        return self.model.describe()
+
+    # Helpers ---------------------------------------------------------------------------------------
 
     @cached_property
-    def _X(self):
+    def _X(self) -> np.ndarray:
         return self._columns.apply(self._design.X)
 
-    def _level(self, alpha):
+    def _new_rows(self, exog: New) -> tuple[np.ndarray, pd.Index]:
+        """Design rows in the units of the fit (m, p), NaN where incomplete, and their index."""
+        if exog is None:
+            return self._X, self._design.index
+        X, index = self._design.new_rows(exog)
+        return self._columns.apply(X), index
+
+    def _rows_as_fitted(self, exog: New, options: Options) -> np.ndarray:
+        """Design rows as the fits see them (m, p), for intervals with these options."""
+        return self._rows(exog)[0].as_fitted
+
+    def _level(self, alpha: Numbers) -> Numbers:
         """The alpha that was given, or the default."""
         return self.default_alpha if alpha is None else alpha
 
-    def _require_refit(self, what):
+    def _require_refit(self, what: str) -> None:
         """Refuse ``what`` where the model cannot be fitted again."""
         if not self.can_refit:
             raise AssumptionError(
@@ -313,64 +359,13 @@ class BaseResults(Presentation):
                 "use the results of stabconf.fit(formula, data, loss=..., penalty=...)"
             )
 
-    def _rows_as_fitted(self, exog, options):
-        """Design rows as the fits see them (m, p), NaN where incomplete; the training rows for None."""
-        return self._new_rows(exog)[0]
-
-    def _prediction_columns(self, exog):
-        """What `Prediction.summary_frame` shows beside the intervals (DataFrame)."""
-        return self.predict(exog).rename("mean").to_frame()
-
-    def _summary_rows(self):
-        """Training rows where a summary shows intervals, all or evenly spaced ones, and which in words."""
-        if self.nobs <= _SUMMARY_ROWS:
-            return self._X, "the training points"
-        places = np.linspace(0, self.nobs - 1, _SUMMARY_ROWS).astype(int)
-        return self._X[places], f"{_SUMMARY_ROWS} of the training points"
-
-    def _summary_of(self, bands, exog, options):
-        """The summary in a report of intervals at ``exog`` that were made with these options."""
-        return self.summary(alpha=bands.attrs["alpha"])
-
-    def _new_rows(self, exog):
-        if exog is None:
-            return self._X, self._design.index
-        rows, index = self._design.new_rows(exog)
-        return self._columns.apply(rows), index
-
-    def _ranking(self, exog, groups, weights, complete):
-        """The `Ranking` of new rows, or None, and the complete rows that it can rank."""
-        ranking = as_ranking(groups, weights, self._design, exog)
-        return ranking, complete if ranking is None else ranking.known(complete)
-
-    def _beside(self, exog, options, taken):
-        """Columns that say how new rows are ranked and scaled, for frames with the columns ``taken``."""
-        rows, _ = self._new_rows(exog)
-        complete, scale = ~np.isnan(rows).any(axis=1), options.get("scale")
-        ranking = as_ranking(options.get("groups"), options.get("weights"), self._design, exog)
-        out = {} if ranking is None else ranking.columns([*taken, "scale", "weight"])
-        if scale is not None:
-            found, complete = as_scale(scale, self._design, exog, complete)
-            values = self._scales(found)
-            if values is not None:
-                out["scale"] = np.full(len(rows), np.nan)
-                out["scale"][complete] = values
-        return out
-
-    def _scales(self, scale):
-        """Scales of the new rows (m,), or None where one is learned anew for each interval alone."""
-        return scale.new if isinstance(scale, FixedScale) else None
-
-    def _transductive(self, exog):
-        """Itself with a map learned from training and new rows together, the new rows, their index."""
-        self._require_refit("transductive=True")
-        if exog is None:
-            raise InputError("transductive=True learns from the new rows: give them as exog")
-        design, columns, rows, index = self._design.together(exog, self.model.standardize)
-        return self._with_map(design, columns), columns.apply(rows), index
+    def _refit(self, model: ModelSpec | EstimatorSpec, design: Design, columns: ColumnUnits) -> Self:
+        """Itself fitted again, with another model or design map."""
+        self._require_refit("another penalty or design map")
+        return type(self)(model, design, columns)
 
 
-def load(path):
+def load(path: str | os.PathLike[str]) -> BaseResults:
     """Read results that `save` wrote.
 
     Pickles run code on loading: load only files that you trust.

@@ -1,46 +1,25 @@
 """Results of any estimator that has ``fit`` and ``predict``: the same intervals, labelled honestly."""
 
 import copy
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 import numpy as np
 
-from ..checks import check_one_alpha
+from ..data.design import Design
+from ..data.units import ColumnUnits
 from ..errors import InputError, InputTypeError
-from ..sets import ESTIMATOR_METHODS, TAUS, EstimatorFits, make_intervals
-from ..show.summary import summarise_estimator
-from .advice import warn_about
-from .base import BaseResults
+from ..sets import ESTIMATOR_METHODS, TAUS, EstimatorFits, Intervals, make_intervals
+from ..show.shown import Bands
+from ..show.summary import Summary, summarise_estimator
+from .options import Among, Options
+from .presentation import Presentation
+from .rows import Rows
+from .spec import EstimatorSpec
 
-__all__ = ["EstimatorResults", "EstimatorSpec", "check_estimator"]
-
-
-@dataclass(frozen=True)
-class EstimatorSpec:
-    """What was fitted, as the user asked for it.
-
-    Attributes
-    ----------
-    formula : str
-    estimator : object
-        Not fitted; copies of it are.
-    tau : str, array, callable or None
-    standardize : bool
-    missing : str
-    endog_names : str
-    exog_names : list of str
-    """
-
-    formula: str
-    estimator: object
-    tau: object
-    standardize: bool
-    missing: str
-    endog_names: str
-    exog_names: list
+__all__ = ["EstimatorResults", "check_estimator"]
 
 
-class EstimatorResults(BaseResults):
+class EstimatorResults(Presentation):
     """A fitted estimator and its conformal intervals; made by `stabconf.fit` with ``estimator``.
 
     ``conf_int_conformal`` takes the methods "split" (the one that "auto" gives), "cross", "cv+" and
@@ -62,53 +41,38 @@ class EstimatorResults(BaseResults):
     ('split', True)
     """
 
-    def __init__(self, model, design, columns):
+    model: EstimatorSpec
+
+    def __init__(self, model: EstimatorSpec, design: Design, columns: ColumnUnits) -> None:
         super().__init__(model, design, columns)
         features = self._features(self._X)
         self._fits = EstimatorFits(features, design.y, copy.deepcopy(model.estimator), model.tau)
 
-    def summary(self, alpha=None):
-        """Summary tables: the estimator, and what its intervals at the training points promise.
-
-        Parameters
-        ----------
-        alpha : float, optional
-
-        Returns
-        -------
-        statsmodels.iolib.summary.Summary
-        """
-        alpha = check_one_alpha(self._level(alpha))
+    def _summarised(self, alpha: float, shown: Bands | None = None, options: Iterable[str] = ()) -> Summary:
         methods = ["split"] if self.model.tau is None else ["stable", "split"]
-        made = [self._intervals(self._X, [alpha], method, "two-sided", {})[0] for method in methods]
+        rows, _ = self._rows(None)
+        made = [self._intervals(rows, [alpha], method, "two-sided", {})[0] for method in methods]
         return summarise_estimator(self, self._design, made)
 
-    def _features(self, rows):
+    def _features(self, X: np.ndarray) -> np.ndarray:
         """Design rows without the intercept, which estimators have of their own."""
-        return rows if self._design.intercept is None else np.delete(rows, self._design.intercept, axis=1)
+        return X if self._design.intercept is None else np.delete(X, self._design.intercept, axis=1)
 
-    def _described(self):
-        return type(self.model.estimator).__name__
-
-    def _predictions(self, rows):
-        out, complete = np.full(len(rows), np.nan), ~np.isnan(rows).any(axis=1)
-        out[complete] = self._fits.predict(self._features(rows[complete]))
+    def _predictions(self, X: np.ndarray) -> np.ndarray:
+        complete = ~np.isnan(X).any(axis=1)
+        out = np.full(len(X), np.nan)
+        out[complete] = self._fits.predict(self._features(X[complete]))
         return out
 
-    def _intervals(self, rows, alphas, method, side, options, parts=None):
+    def _intervals(
+        self, rows: Rows, alphas: list[float], method: str, side: str, options: Options, parts: Among = None
+    ) -> list[Intervals]:
+        X = self._features(rows.X)
         name = "split" if method == "auto" else method
-        return make_intervals(
-            self._fits, self._features(rows), alphas, name, side, options, parts, ESTIMATOR_METHODS
-        )
-
-    def _warn_about(self, made, ranking):
-        warn_about(made, None, None, ranking)
-
-    def _with_map(self, design, columns):
-        return EstimatorResults(self.model, design, columns)
+        return make_intervals(self._fits, X, alphas, name, side, options, parts, ESTIMATOR_METHODS)
 
 
-def check_estimator(estimator, tau, given):
+def check_estimator(estimator: object, tau: object, given: list[str]) -> None:
     """Refuse an estimator that cannot be used, or arguments that it leaves without meaning."""
     if estimator is None:
         raise InputError("tau is for an estimator: give estimator=, or drop tau")

@@ -1,42 +1,48 @@
-"""`fit`: from a formula and a frame to results."""
+"""`fit` and `fit_quantiles`: from a formula and a frame to results (theory, section 2).
+
+Both read the formula, learn the units of the columns and hand a spec to the results, which fit themselves.
+"""
 
 import copy
 import math
-import numbers
-import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
-from ..checks import is_number
+from ..checks import is_count, is_number
 from ..data.cells import warn_of_levels
-from ..data.design import build_design, caller_scope, learned_units
+from ..data.design import Design, build_design, caller_scope, learned_units
 from ..data.frames import copied
-from ..errors import ConvergenceWarning, DataWarning, InputError, InputTypeError
-from ..losses import as_loss
-from ..penalties import as_penalty
-from ..sets.training import fit_rows
+from ..data.units import ColumnUnits
+from ..errors import ConvergenceWarning, DataWarning, InputError, InputTypeError, warn_user
+from ..losses import Loss, Quantile, as_loss
+from ..penalties import Penalty, as_penalty
 from ..solvers import SOLVERS
-from .estimator import EstimatorResults, EstimatorSpec, check_estimator
-from .regression import ModelSpec, Results
+from .estimator import EstimatorResults, check_estimator
+from .options import Options, Table
+from .quantiles import QuantileResults
+from .regression import Results
+from .spec import EstimatorSpec, ModelSpec, QuantileSpec
 
-__all__ = ["fit", "fit_in_scope", "fitted", "prepare"]
+__all__ = ["fit", "fit_in_scope", "fit_quantiles"]
 
 
 def fit(
-    formula,
-    data,
+    formula: str,
+    data: Table,
     *,
-    loss="lad",
-    penalty=0.01,
-    l1_ratio=0.0,
-    standardize=True,
-    missing="drop",
-    solver="auto",
-    tol=1e-8,
-    max_iter=1000,
-    estimator=None,
-    tau=None,
-):
+    loss: str | Loss = "lad",
+    penalty: float | Penalty = 0.01,
+    l1_ratio: float = 0.0,
+    standardize: bool = True,
+    missing: str = "drop",
+    solver: str = "auto",
+    tol: float = 1e-8,
+    max_iter: int = 1000,
+    estimator: object = None,
+    tau: object = None,
+) -> Results | EstimatorResults:
     """Fit a regularised robust regression whose results give conformal intervals.
 
     The coefficients b minimise, over the n training rows,
@@ -101,69 +107,150 @@ def fit(
     income        0.548
     Name: params, dtype: float64
     """
-    options = dict(locals())
-    return _fit(caller_scope(1), **options)
+    given = dict(locals())
+    return _fit(caller_scope(1), given)
 
 
-def fit_in_scope(scope, formula, data, **options):
+_DEFAULTS: Options = {**(fit.__kwdefaults__ or {})}
+
+
+def fit_quantiles(
+    formula: str,
+    data: Table,
+    *,
+    quantiles: float | Iterable[float] = (0.05, 0.5, 0.95),
+    penalty: float | Penalty = 0.001,
+    l1_ratio: float = 0.0,
+    standardize: bool = True,
+    missing: str = "drop",
+    solver: str = "auto",
+    tol: float = 1e-8,
+    max_iter: int = 1000,
+) -> QuantileResults:
+    """Fit quantile regressions whose results give conformal intervals that follow the data.
+
+    As R's ``rq`` takes several taus. The band between a low and a high quantile is wide where responses are
+    spread out. Conformalised on all the data (theory, section 7), it covers with the probability asked for,
+    whatever the quantile fits are worth.
+
+    Parameters
+    ----------
+    formula, data, penalty, l1_ratio, standardize, missing, solver, tol, max_iter
+        As in `stabconf.fit`, but the default penalty is 0.001; each fit is that of
+        ``fit(loss=stabconf.Quantile(level))`` with that penalty, and shrinks towards the quantile of its
+        own level.
+    quantiles : float or sequence of float
+        Levels between 0 and 1.
+
+    Returns
+    -------
+    QuantileResults
+
+    Examples
+    --------
+    >>> import stabconf
+    >>> from statsmodels.datasets import engel
+    >>> data = engel.load_pandas().data
+    >>> res = stabconf.fit_quantiles("foodexp ~ income", data, quantiles=(0.05, 0.5, 0.95))
+    >>> res.params.round(2)
+                 0.05   0.50   0.95
+    Intercept  124.88  82.67  75.96
+    income       0.34   0.56   0.69
+    >>> res.conf_int_conformal({"income": [500.0, 2000.0]}, alpha=0.1).round(0)
+       lower   upper
+    0  292.0   425.0
+    1  812.0  1503.0
+    """
+    given = dict(locals())
+    return _fit_quantiles(caller_scope(1), given)
+
+
+def fit_in_scope(
+    scope: Mapping[str, Any], formula: str, data: Table, **options: Any
+) -> Results | EstimatorResults:
     """`fit` with the names that the formula sees besides the columns."""
-    return _fit(scope, formula, data, **{**fit.__kwdefaults__, **options})
+    return _fit(scope, {**_DEFAULTS, **options, "formula": formula, "data": data})
 
 
-def _fit(scope, formula, data, *, loss, penalty, l1_ratio, standardize, missing, estimator, tau, **solving):
-    """`fit`, all of whose options are given; ``solving`` are the solver's."""
+def _fit(scope: Mapping[str, Any], given: Options) -> Results | EstimatorResults:
+    """`fit`, all of whose arguments are given."""
+    estimator, tau = given["estimator"], given["tau"]
     if estimator is not None or tau is not None:
-        given = {"loss": loss, "penalty": penalty, "l1_ratio": l1_ratio}
-        check_estimator(
-            estimator, tau, [name for name, value in given.items() if value != fit.__kwdefaults__[name]]
-        )
-    penalty = as_penalty(penalty, l1_ratio)
-    loss = as_loss(loss)
-    design, columns = prepare(scope, formula, data, standardize, missing, **solving)
-    names = {"endog_names": design.response, "exog_names": list(design.names)}
-    shared = {"formula": formula, "standardize": standardize, "missing": missing, **names}
+        changed = [name for name in ("loss", "penalty", "l1_ratio") if given[name] != _DEFAULTS[name]]
+        check_estimator(estimator, tau, changed)
+    model, design, columns = _prepare(scope, as_loss(given["loss"]), given)
     if estimator is not None:
-        spec = EstimatorSpec(estimator=copy.deepcopy(estimator), tau=copied(tau), **shared)
+        known = model.standardize, model.missing, model.endog_names, model.exog_names
+        spec = EstimatorSpec(model.formula, copy.deepcopy(estimator), copied(tau), *known)
         return EstimatorResults(spec, design, columns)
-    return fitted(ModelSpec(loss=loss, penalty=penalty, **shared, **solving), design, columns)
+    results = Results(model, design, columns)
+    _check_converged(results)
+    return results
 
 
-def prepare(scope, formula, data, standardize, missing, *, solver, tol, max_iter):
-    """The `Design` and the `ColumnUnits` of its columns, with the options checked."""
-    _check_options(standardize, solver, tol, max_iter)
-    design = build_design(formula, data, scope, missing)
-    warn_of_levels(design.levels, len(design.y))
-    columns = learned_units(design, standardize)
-    if np.ptp(design.y) == 0:
-        warnings.warn(
-            f"response {design.response!r} is {design.y[0]:g} in every row: the intervals describe a "
-            "point; check that this is the column you mean",
-            DataWarning,
-            stacklevel=4,
-        )
-    return design, columns
+def _fit_quantiles(scope: Mapping[str, Any], given: Options) -> QuantileResults:
+    """`fit_quantiles`, all of whose arguments are given."""
+    levels = _check_levels(given["quantiles"])
+    central = Quantile(min(levels, key=lambda level: abs(level - 0.5)))
+    model, design, columns = _prepare(scope, central, given)
+    results = QuantileResults(QuantileSpec(**vars(model), quantiles=levels), design, columns)
+    for each in results._levels.values():
+        _check_converged(each)
+    return results
 
 
-def fitted(model, design, columns):
-    """The `Results` of a model, with a warning where its fit did not converge."""
-    fit = fit_rows(design.X, design.y, design.kinds, columns, model)
-    if not fit.solution.success:
-        warnings.warn(
-            f"the fit of {model.loss.describe()} did not converge in {fit.solution.nit} steps "
-            f"({fit.solution.message}): raise max_iter (now {model.max_iter}), tol (now {model.tol:g}) or "
-            "penalty; intervals stay valid but are wider",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-    return Results(model, design, columns, fit)
-
-
-def _check_options(standardize, solver, tol, max_iter):
+def _prepare(scope: Mapping[str, Any], loss: Loss, given: Options) -> tuple[ModelSpec, Design, ColumnUnits]:
+    """The checked spec of a fit, its design and the units of the columns."""
+    penalty = as_penalty(given["penalty"], given["l1_ratio"])
+    names = ("standardize", "missing", "solver", "tol", "max_iter")
+    standardize, missing, solver, tol, max_iter = (given[name] for name in names)
     if not isinstance(standardize, (bool, np.bool_)):
         raise InputTypeError(f"standardize={standardize!r} is not a flag: give True or False")
     if solver not in SOLVERS:
         raise InputError(f"solver={solver!r} is unknown: give one of {', '.join(SOLVERS)}")
     if not (is_number(tol) and math.isfinite(tol) and tol > 0):
         raise InputError(f"tol={tol!r} is not allowed: give a positive number such as 1e-8")
-    if not (is_number(max_iter) and isinstance(max_iter, numbers.Integral) and max_iter >= 1):
+    if not is_count(max_iter):
         raise InputError(f"max_iter={max_iter!r} is not allowed: give a whole number, 1 or larger")
+    design = build_design(given["formula"], given["data"], scope, missing)
+    warn_of_levels(design.levels, len(design.y))
+    columns = learned_units(design, standardize)
+    if np.ptp(design.y) == 0:
+        warn_user(
+            f"response {design.response!r} is {design.y[0]:g} in every row: the intervals describe a "
+            "point; check that this is the column you mean",
+            DataWarning,
+        )
+    named = {"endog_names": design.response, "exog_names": list(design.names)}
+    model = ModelSpec(given["formula"], loss, penalty, **{name: given[name] for name in names}, **named)
+    return model, design, columns
+
+
+def _check_converged(results: Results) -> None:
+    """Warn where a fit did not reach its tolerance."""
+    model, solution = results.model, results._fitted.solution
+    if not solution.success:
+        warn_user(
+            f"the fit of {model.loss.describe()} did not converge in {solution.nit} steps "
+            f"({solution.message}): raise max_iter (now {model.max_iter}), tol (now {model.tol:g}) or "
+            "penalty; intervals stay valid but are wider",
+            ConvergenceWarning,
+        )
+
+
+def _check_levels(quantiles: Any) -> tuple[float, ...]:
+    """Levels as an ascending tuple, each once."""
+    values: list[Any] = [quantiles] if np.isscalar(quantiles) or quantiles is None else list(quantiles)
+    if not values:
+        raise InputError("quantiles=[] is empty: give levels such as (0.05, 0.5, 0.95)")
+    for value in values:
+        if not is_number(value):
+            raise InputTypeError(
+                f"quantiles has {value!r}, a {type(value).__name__}: give levels such as (0.05, 0.5, 0.95)"
+            )
+        if not 0 < value < 1:
+            raise InputError(f"quantiles has {value!r}: give levels between 0 and 1, both excluded")
+    levels = tuple(sorted(float(value) for value in values))
+    if len(set(levels)) < len(levels):
+        raise InputError(f"quantiles={quantiles!r} has a level twice: give each once")
+    return levels

@@ -1,6 +1,11 @@
-"""What the penalty does to the intervals: refits over a path of penalties."""
+"""What the penalty does to the intervals: refits over a path of penalties.
+
+`plot_stability` draws it; `study.select_penalty` uses the same penalties and means.
+"""
 
 import warnings
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -8,21 +13,25 @@ import pandas as pd
 from ..checks import is_number
 from ..errors import AssumptionError, InputError, InputTypeError, StabconfWarning
 from ..sets import progress_bar
+from .options import New, Options
+
+if TYPE_CHECKING:
+    from .base import BaseResults
 
 __all__ = ["as_penalties", "mean_finite", "stability_path"]
 
-_WAYS = {
+_WAYS: dict[str, dict[str, Any]] = {
     "exact": {"method": "exact"},
     "stable": {"method": "stable"},
     "ball": {"method": "stable", "bound": "ball"},
 }
 
 
-def as_penalties(penalties, default):
+def as_penalties(penalties: Any, default: Iterable[float]) -> list[float]:
     """Penalties in increasing order, each once."""
     if penalties is None:
         return sorted(set(default))
-    values = [penalties] if np.isscalar(penalties) else list(penalties)
+    values: list[Any] = [penalties] if np.isscalar(penalties) else list(penalties)
     if not values:
         raise InputError("penalties=[] is empty: give numbers such as [0.001, 0.01, 0.1, 1]")
     for value in values:
@@ -33,27 +42,19 @@ def as_penalties(penalties, default):
     return sorted({float(value) for value in values})
 
 
-def stability_path(results, new, penalties, alpha, progress):
-    """Mean widths by method, and the share of the stable width due to stability, a line a penalty.
+def stability_path(
+    refit: Callable[[float], "BaseResults"], new: New, penalties: list[float], alpha: float, progress: Any
+) -> pd.DataFrame:
+    """Mean widths by method, one row per penalty that is refitted with; NaN where a method refuses.
 
-    Parameters
-    ----------
-    results : Results
-        Refitted with each penalty.
-    new : DataFrame
-    penalties : list of float
-    alpha : float
-    progress : bool or None
-
-    Returns
-    -------
-    DataFrame
-        ``penalty``, ``exact``, ``stable``, ``ball`` and ``share``; NaN where a method refuses.
+    Columns are ``penalty``, ``exact``, ``stable``, ``ball``, and ``share``, the part of the stable width
+    that is owed to stability.
     """
     lines = []
     with progress_bar(len(penalties), "penalty", "refitting", progress) as bar:
         for penalty in penalties:
-            fitted, line = results._with_penalty(penalty), {"penalty": penalty, "share": np.nan}
+            fitted = refit(penalty)
+            line = {"penalty": penalty, "share": np.nan}
             for name, options in _WAYS.items():
                 ends = _quietly(fitted, new, alpha, options)
                 line[name] = np.nan if ends is None else mean_finite(ends["upper"] - ends["lower"])
@@ -64,13 +65,13 @@ def stability_path(results, new, penalties, alpha, progress):
     return pd.DataFrame(lines, columns=["penalty", *_WAYS, "share"])
 
 
-def mean_finite(widths):
+def mean_finite(widths: pd.Series | np.ndarray) -> float:
     """Mean of the finite widths; infinity where there are none."""
     finite = np.asarray(widths)[np.isfinite(widths)]
     return float(np.mean(finite)) if len(finite) else np.inf
 
 
-def _quietly(fitted, new, alpha, options):
+def _quietly(fitted: "BaseResults", new: New, alpha: float, options: Options) -> pd.DataFrame | None:
     """Intervals without the warnings that the path itself shows; None where the method refuses."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StabconfWarning)

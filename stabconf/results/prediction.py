@@ -1,48 +1,76 @@
 """Predictions and intervals side by side, as statsmodels' ``get_prediction`` gives them."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pandas as pd
 
 from ..data.frames import copied
+from ..data.groups import as_ranking
 from ..errors import InputTypeError
+from ..sets import FixedScale
+from .options import Level, New, Numbers, Options, as_scale
+
+if TYPE_CHECKING:
+    from .base import BaseResults
 
 __all__ = ["Prediction"]
 
 
 class Prediction:
-    """Predictions at some rows, with intervals on request; made by `Results.get_prediction`."""
+    """Predictions at some rows, with intervals on request; made by `Results.get_prediction`.
 
-    def __init__(self, results, exog, options):
-        self._results, self._exog, self._options = results, copied(exog), copied(options)
+    ``alpha`` is by default what ``get_prediction`` was given.
+    """
+
+    def __init__(self, results: "BaseResults", exog: New, alpha: Numbers, options: Options) -> None:
+        self._results = results
+        self._exog = copied(exog)
+        self._alpha = alpha
+        self._options = copied(options)
 
     @property
-    def predicted_mean(self):
-        """Predictions (Series)."""
+    def predicted_mean(self) -> pd.Series:
+        """Predictions."""
         return self._results.predict(self._exog)
 
-    def conf_int(self, alpha=None):
-        """Conformal intervals for new responses (DataFrame)."""
+    def conf_int(self, alpha: Numbers = None) -> pd.DataFrame:
+        """Conformal intervals for new responses."""
+        alpha = self._alpha if alpha is None else alpha
         return self._results.conf_int_conformal(self._exog, alpha=alpha, **self._options)
 
-    def summary_frame(self, alpha=None):
+    def summary_frame(self, alpha: Level = None) -> pd.DataFrame:
         """Prediction and interval side by side.
 
         Returns
         -------
         DataFrame
             ``mean`` (and the fitted quantiles, where several are), ``obs_ci_lower``, ``obs_ci_upper`` (and
-            the inner ends where asked for); with groups,
-            weights or a fixed scale also ``group`` (or a column for each of several), ``weight`` and
-            ``scale``. Rows with missing values are kept, as NaN.
+            the inner ends where asked for); with groups, weights or a fixed scale also ``group`` (or a
+            column for each of several), ``weight`` and ``scale``. Rows with missing values are kept, as
+            NaN.
         """
-        alpha = self._results._level(alpha)
-        if not np.isscalar(alpha):
-            raise InputTypeError(f"alpha={alpha!r}: summary_frame takes one number; loop, or use conf_int")
+        level = self._alpha if alpha is None else alpha
+        if not np.isscalar(level):
+            raise InputTypeError(f"alpha={level!r}: summary_frame takes one number; loop, or use conf_int")
         ends = self.conf_int(alpha).add_prefix("obs_ci_")
         attrs = ends.attrs
         frame = pd.concat([self._results._prediction_columns(self._exog), ends], axis=1)
         frame.columns.name = ends.columns.name
-        for name, values in self._results._beside(self._exog, self._options, [*frame.columns]).items():
+        for name, values in self._beside([*frame.columns]).items():
             frame[name] = values
         frame.attrs = attrs
         return frame
+
+    def _beside(self, taken: list[str]) -> dict[str, np.ndarray]:
+        """Columns that say how new rows are ranked and scaled, beside those that are ``taken``."""
+        design, options = self._results._design, self._options
+        ranking = as_ranking(options.get("groups"), options.get("weights"), design, self._exog)
+        out = {} if ranking is None else ranking.columns([*taken, "scale", "weight"])
+        if options.get("scale") is not None:
+            complete = self._results._rows(self._exog)[0].complete
+            found, complete = as_scale(options["scale"], design, self._exog, complete)
+            if isinstance(found, FixedScale):  # others are learned for each interval alone
+                out["scale"] = np.full(len(complete), np.nan)
+                out["scale"][complete] = found.new
+        return out

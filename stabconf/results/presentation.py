@@ -1,34 +1,86 @@
-"""What every results class can show: width reports, figures, and a report of all of it.
+"""What every results class can show: summary, width reports, figures, and a report of all of it.
 
-Written against what all of them have (``predict``, ``conf_int_conformal``, ``summary``, ``model`` and the
-design); options go through to ``conf_int_conformal``, so whatever method it has, these have.
+Options go through to ``conf_int_conformal``, so whatever method it has, these have.
 """
 
+import os
 import warnings
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 
-from ..checks import check_one_alpha
+from ..checks import check_alpha, check_candidates, check_one_alpha
 from ..data.bins import crossed
 from ..errors import AssumptionError, InputError, InputTypeError, StabconfWarning
 from ..show.coverage import coverage_table
 from ..show.plots import draw_conformity, draw_coverage, draw_intervals, draw_stability, draw_widths
 from ..show.report import check_path, collect, write_report
+from ..show.shown import Bands
+from ..show.summary import Summary
+from ..show.widths import WidthReport
+from .base import BaseResults
+from .options import Bound, Level, New, Numbers, Side
 from .penalty_path import as_penalties, stability_path
+from .rows import Rows
 from .showing import bands_of, bands_of_levels
+from .spec import ModelSpec
 
 __all__ = ["Presentation"]
+
+Axes: TypeAlias = Any  # matplotlib's, which only figures import
+By: TypeAlias = str | Mapping[str, Any] | Sequence[Any] | None
 
 _LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 _PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 _PATH_ROWS = 100
+_SUMMARY_ROWS = 200
 
 
-class Presentation:
-    """Tables, figures and reports of results; a part of every results class."""
+class Presentation(BaseResults):
+    """Tables, figures and reports of results; a part of every results class.
 
-    def width_report(self, new=None, by=None, alpha=None, response=None, **options):
+    A subclass has ``_summarised(alpha, shown, options)``: the summary tables at a level, which may use the
+    intervals ``shown`` that a report has made already, with these options.
+    """
+
+    def _summarised(self, alpha: float, shown: Bands | None = None, options: Iterable[str] = ()) -> Summary:
+        raise NotImplementedError
+
+    def summary(self, alpha: Level = None) -> Summary:
+        """Summary tables: the fit, the coefficients and what the intervals promise.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level at which the interval block is computed, at the training design points (at 200 of them
+            where there are more).
+
+        Returns
+        -------
+        statsmodels.iolib.summary.Summary
+            Text, ``as_html()``, ``as_latex()``, ``as_csv()``.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
+        >>> print(res.summary(alpha=0.1).tables[2])
+        ==================================
+                         coef standardized
+        ----------------------------------
+        Intercept       111.1       0.1794
+        income         0.5226        1.155
+        ==================================
+        """
+        return self._summarised(check_one_alpha(self._level(alpha)))
+
+    def width_report(
+        self, new: New = None, by: By = None, alpha: Level = None, response: Any = None, **options: Any
+    ) -> WidthReport:
         """Widths of the intervals, in all or by group, and their coverage where responses are known.
 
         Parameters
@@ -50,7 +102,7 @@ class Presentation:
         Returns
         -------
         WidthReport
-            A DataFrame, a line a group, with ``to_markdown()``, ``to_latex()`` and ``to_html()``. Beside
+            A DataFrame, one row per group, with ``to_markdown()``, ``to_latex()`` and ``to_html()``. Beside
             the coverage is the range in which it should fall if intervals cover as promised.
 
         Examples
@@ -65,26 +117,29 @@ class Presentation:
         0     (0, 800]     43  338.65      1.00
         1  (800, 5000]     74  338.92      0.88
         """
-        bands = bands_of(self, new, alpha, response, options)
-        return bands.report(self._groups(bands, by))
+        shown = bands_of(self, new, alpha, response, options)
+        return shown.report(self._groups(shown, by))
 
-    def plot_intervals(self, new=None, x=None, alpha=None, response=None, ax=None, **options):
+    def plot_intervals(
+        self,
+        new: New = None,
+        x: str | None = None,
+        alpha: Level = None,
+        response: Any = None,
+        ax: Axes = None,
+        **options: Any,
+    ) -> Axes:
         """Intervals with predictions, and responses over them where they are known.
+
+        Rows with missing values are left out; infinite ends go to the edge, marked.
 
         Parameters
         ----------
-        new : DataFrame, optional
-            New rows; the training design points by default.
         x : str, optional
             A column, or a term, to draw them against; by default rows are sorted by their prediction.
-        alpha, response, **options
+        new, alpha, response, **options
             As in `width_report`.
         ax : matplotlib Axes, optional
-
-        Returns
-        -------
-        Axes
-            Rows with missing values are left out; infinite ends go to the edge, marked.
 
         Examples
         --------
@@ -95,26 +150,29 @@ class Presentation:
         >>> ax.get_xlabel(), ax.get_ylabel()
         ('income', 'foodexp')
         """
-        bands = bands_of(self, new, alpha, response, options)
-        return draw_intervals(bands, None if x is None else self._column(bands, x), x, ax)
+        shown = bands_of(self, new, alpha, response, options)
+        return draw_intervals(shown, None if x is None else self._column(shown, x), x, ax)
 
-    def plot_conformity(self, new, alpha=None, z=None, side="two-sided", bound=None, ax=None):
+    def plot_conformity(
+        self,
+        new: New,
+        alpha: Level = None,
+        z: Numbers = None,
+        side: Side = "two-sided",
+        bound: Bound = None,
+        ax: Axes = None,
+    ) -> Axes:
         """The conformity function of one row: p, between p_lo and p_up, with the set marked.
 
         Parameters
         ----------
         new : DataFrame
             One row.
-        alpha : float, optional
         z : sequence of float, optional
             Candidate responses; by default 201 of them about the set.
-        side, bound
-            As in `conformity`.
+        alpha, side, bound
+            As in `conf_int_conformal`.
         ax : matplotlib Axes, optional
-
-        Returns
-        -------
-        Axes
 
         Examples
         --------
@@ -130,28 +188,26 @@ class Presentation:
                 f"plot_conformity needs p-values of candidates, and {type(self).__name__} has none: fit "
                 "with a loss and a penalty"
             )
-        bands = bands_of(self, new, alpha, None, {"method": "exact", "side": side})
-        if len(bands.frame) != 1 or np.isnan(bands.lower).any():
+        shown = bands_of(self, new, alpha, None, {"method": "exact", "side": side})
+        if len(shown.frame) != 1 or np.isnan(shown.lower).any():
             raise InputError(
-                f"new has {len(bands.frame)} rows, {int(np.isnan(bands.lower).sum())} of them with missing "
+                f"new has {len(shown.frame)} rows, {int(np.isnan(shown.lower).sum())} of them with missing "
                 "values: give one complete row, new.iloc[[0]] say"
             )
-        lower, upper = bands.lower[0], bands.upper[0]
+        lower, upper = shown.lower[0], shown.upper[0]
         if z is None:
-            z = _candidates(lower, upper, bands.mean[0], self._design.y)
-        p = self.conformity(new, z, side, **({} if bound is None else {"bound": bound}))
-        p = p.reindex(columns=["p", "p_lo", "p_up"])
-        p = p.fillna({"p_lo": p["p"], "p_up": p["p"]})  # no bounds: the curve itself
-        columns = (p.index.get_level_values("z"), *(p[name] for name in p))
-        pieces = next(iter(bands.attrs["pieces"].values()), [(lower, upper)])
-        arrays = [np.asarray(values, dtype=float) for values in columns]
-        order = np.argsort(arrays[0])
-        arrays = [values[order] for values in arrays]
-        return draw_conformity(
-            *arrays, pieces, bands.attrs["alpha"], bands.mean[0], bands.attrs["response"], ax
-        )
+            z = _candidates(lower, upper, shown.mean[0], self._design.y)
+        candidates = np.sort(check_candidates(z))
+        p = self.conformity(new, candidates, side, **({} if bound is None else {"bound": bound}))
+        # Without bounds the curve itself stands for them.
+        exact, low, high = (p.get(name, p["p"]).to_numpy() for name in ("p", "p_lo", "p_up"))
+        pieces = next(iter(shown.attrs["pieces"].values()), [(lower, upper)])
+        labels = shown.attrs["alpha"], shown.mean[0], shown.attrs["response"]
+        return draw_conformity(candidates, exact, low, high, pieces, *labels, ax)
 
-    def plot_widths(self, new=None, by=None, alpha=None, ax=None, **options):
+    def plot_widths(
+        self, new: New = None, by: By = None, alpha: Level = None, ax: Axes = None, **options: Any
+    ) -> Axes:
         """The distribution of the widths: a histogram, or by group a box (5, 25, 50, 75, 95 %) and points.
 
         Parameters
@@ -159,10 +215,6 @@ class Presentation:
         new, by, alpha, **options
             As in `width_report`; several groupings are crossed.
         ax : matplotlib Axes, optional
-
-        Returns
-        -------
-        Axes
 
         Examples
         --------
@@ -172,15 +224,23 @@ class Presentation:
         >>> [label.get_text() for label in res.plot_widths(by={"income": 2}).get_yticklabels()]
         ['[377.1, 884]\\n(n = 118)', '(884, 4958]\\n(n = 117)']
         """
-        bands = bands_of(self, new, alpha, None, options)
-        groups = self._groups(bands, by)
-        return draw_widths(bands.widths, *crossed(groups), bands.attrs, ax)
+        shown = bands_of(self, new, alpha, None, options)
+        labels, name = crossed(self._groups(shown, by))
+        return draw_widths(shown.widths, labels, name, shown.attrs, ax)
 
-    def plot_stability(self, new=None, penalties=None, alpha=None, ax=None, progress=False):
+    def plot_stability(
+        self,
+        new: New = None,
+        penalties: Numbers = None,
+        alpha: Level = None,
+        ax: Axes = None,
+        progress: bool | None = False,
+    ) -> Axes:
         """Mean width of exact, stable and ball intervals over penalties; the fit's own is marked.
 
         Refits with each penalty. Choosing one by this figure uses the rows that the intervals rest on:
-        `stabconf.select_penalty` chooses without harm to the guarantee.
+        `stabconf.select_penalty` chooses without harm to the guarantee. The right axis has the share of the
+        stable width that is owed to stability.
 
         Parameters
         ----------
@@ -192,11 +252,6 @@ class Presentation:
         ax : matplotlib Axes, optional
         progress : bool or None
             Show a progress bar.
-
-        Returns
-        -------
-        Axes
-            Its right axis has the share of the stable width that is owed to stability.
 
         Examples
         --------
@@ -213,16 +268,23 @@ class Presentation:
                 "a loss and a penalty"
             )
         self._require_refit("plot_stability")
-        alpha, chosen = check_one_alpha(self._level(alpha)), float(self.model.penalty.strength)
-        penalties = as_penalties(penalties, [*_PENALTIES, chosen])
+        level = check_one_alpha(self._level(alpha))
+        assert isinstance(self.model, ModelSpec)
+        chosen = float(self.model.penalty.strength)
+        strengths = as_penalties(penalties, [*_PENALTIES, chosen])
         if new is None:
-            frame = self._design.frame_of(None)
-            new = frame.iloc[np.linspace(0, len(frame) - 1, min(len(frame), _PATH_ROWS)).astype(int)]
-        path = stability_path(self, new, penalties, alpha, progress)
-        return draw_stability(path, chosen, alpha, self._design.response, ax)
+            new = self._design.frame_of(None).iloc[_evenly(self.nobs, _PATH_ROWS)]
+        path = stability_path(self._with_penalty, new, strengths, level, progress)
+        return draw_stability(path, chosen, level, self._design.response, ax)
 
-    def plot_coverage(self, new, alphas=None, response=None, ax=None, **options):
+    def plot_coverage(
+        self, new: New, alphas: Numbers = None, response: Any = None, ax: Axes = None, **options: Any
+    ) -> Axes:
         """Coverage of known responses against what was asked for, over levels.
+
+        The band is where the coverage falls in 95 % of samples (of the training rows and as many new ones)
+        if intervals cover as promised, at each level; `WidthReport` says more. With ``weights`` there is
+        none.
 
         Parameters
         ----------
@@ -233,13 +295,6 @@ class Presentation:
         response, **options
             As in `width_report`.
         ax : matplotlib Axes, optional
-
-        Returns
-        -------
-        Axes
-            The band is where the coverage falls in 95 % of samples (of the training rows and as many new
-            ones) if intervals cover as promised, at each level; `WidthReport` says more. With ``weights``
-            there is none.
 
         Examples
         --------
@@ -259,9 +314,9 @@ class Presentation:
             )
         if "alpha" in options:
             raise InputError(f"alpha={options['alpha']!r}: the figure is over levels; give them as alphas")
-        alphas = np.append(_LEVELS, self.default_alpha) if alphas is None else alphas
-        alphas = sorted(set(np.atleast_1d(alphas).tolist()))
-        levels = bands_of_levels(self, new, alphas, response, options)
+        own, _ = check_alpha(self.default_alpha)
+        wanted = sorted({*_LEVELS, *own}) if alphas is None else sorted(set(check_alpha(alphas)[0]))
+        levels = bands_of_levels(self, new, wanted, response, options)
         if np.isnan(levels[0].hits).all():
             raise InputError(
                 f"none of the {len(levels[0].hits)} new rows has both an interval and a response: give "
@@ -269,7 +324,15 @@ class Presentation:
             )
         return draw_coverage(coverage_table(levels), ax)
 
-    def report(self, path, new=None, alpha=None, by=None, response=None, **options):
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        new: New = None,
+        alpha: Level = None,
+        by: By = None,
+        response: Any = None,
+        **options: Any,
+    ) -> Path:
         """Write a report: summary, widths, figures, data checks, how to cite, versions.
 
         Parameters
@@ -280,10 +343,6 @@ class Presentation:
             same input gives the same bytes.
         new, alpha, by, response, **options
             As in `width_report`.
-
-        Returns
-        -------
-        pathlib.Path
 
         Examples
         --------
@@ -296,32 +355,43 @@ class Presentation:
         'Engel.html'
         """
         target = check_path(path)
-        bands = bands_of(self, new, alpha, response, options)
-        groups = self._groups(bands, by)
+        shown = bands_of(self, new, alpha, response, options)
+        groups = self._groups(shown, by)
         with warnings.catch_warnings():  # said above, by the intervals themselves
             warnings.simplefilter("ignore", StabconfWarning)
-            summary = self._summary_of(bands, new, options)
-        return write_report(target, collect(self, bands, groups, summary, new, options))
+            summary = self._summarised(shown.attrs["alpha"], shown, options)
+        return write_report(target, collect(self, shown, groups, summary, new, options))
 
-    def _groups(self, bands, by):
-        return bands.groups(by, lambda term: self._design.terms(term, bands.frame, "by"))
+    def _summary_rows(self) -> tuple[Rows, str]:
+        """Training rows where a summary shows intervals, all or evenly spaced ones, and which in words."""
+        which = _evenly(self.nobs, _SUMMARY_ROWS)
+        some = "" if len(which) == self.nobs else f"{_SUMMARY_ROWS} of "
+        return self._rows(None)[0].take(which), f"{some}the training points"
 
-    def _column(self, bands, x):
+    def _groups(self, shown: Bands, by: By) -> pd.DataFrame | None:
+        return shown.groups(by, lambda term: self._design.terms(term, shown.frame, "by"))
+
+    def _column(self, shown: Bands, x: Any) -> Any:
         """A column of the frame, or the value of a term."""
-        columns = bands.frame.columns
+        columns = shown.frame.columns
         if not isinstance(x, Hashable):
             raise InputTypeError(f"x is a {type(x).__name__}: give the name of a column, or a term")
         if x in columns:
-            return bands.column(x)
+            return shown.column(x)
         if not isinstance(x, str):
             raise InputError(f"x={x!r} is not a column: there are {', '.join(map(str, columns))}")
-        values = list(self._design.terms(x, bands.frame, "x").values())
+        values = list(self._design.terms(x, shown.frame, "x").values())
         if len(values) != 1:
             raise InputError(f"x={x!r} has {len(values)} parts: give one column or term")
         return values[0]
 
 
-def _candidates(lower, upper, prediction, y):
+def _evenly(count: int, most: int) -> np.ndarray:
+    """Places of all of ``count`` rows, or of ``most`` that are evenly spaced."""
+    return np.linspace(0, count - 1, min(count, most)).astype(int)
+
+
+def _candidates(lower: float, upper: float, prediction: float, y: np.ndarray) -> np.ndarray:
     """Candidates about the set, and about the responses where it is infinite."""
     reach = np.ptp(y)
     low = lower if np.isfinite(lower) else min(prediction, y.min()) - 0.2 * reach

@@ -1,9 +1,11 @@
 """The results of a regularised robust fit: coefficients, conformity, stability, summary.
 
-Methods here orchestrate: they put labels on what the array modules compute, check arguments and warn.
+`ObjectiveResults` has what follows from a loss and a penalty alone, whoever fitted the model; `Results` is
+what `stabconf.fit` gives.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -13,119 +15,49 @@ from ..checks import check_candidates, check_one_alpha
 from ..data.design import Design
 from ..data.units import ColumnUnits
 from ..errors import AssumptionError
-from ..losses import Loss
-from ..penalties import Penalty, as_penalty
-from ..sets import (
-    Fits,
-    Intervals,
-    check_bound,
-    conformity,
-    make_intervals,
-    row_tau,
-)
+from ..penalties import as_penalty
+from ..rank import Peers
+from ..sets import Fits, Intervals, check_bound, conformity, make_intervals, row_tau
 from ..sets.training import Fitted, Parts, fit_rows, residual_scale
-from ..show.summary import summarise
+from ..show.shown import Bands
+from ..show.summary import Summary, summarise
 from ..stability import default_bound
-from .advice import warn_about
-from .base import BaseResults
-from .labels import conformity_frame, label_sets
+from .asking import ask_p_values, label_sets
+from .options import Among, Bound, Groups, Level, New, Numbers, Options, PerRow, Side
+from .presentation import Presentation
+from .rows import Rows
+from .spec import ModelSpec
 
-__all__ = ["ModelSpec", "Results"]
+__all__ = ["ModelSpec", "ObjectiveResults", "Results"]
 
 _PLAIN = {"method", "side", "tol", "n_jobs", "progress"}  # options that leave sets as a summary has them
 
 
-@dataclass(frozen=True)
-class ModelSpec:
-    """What was fitted, as the user asked for it.
+class ObjectiveResults(Presentation):
+    """Results of a model that minimises a loss and a penalty.
 
-    Attributes
-    ----------
-    formula : str
-    loss : Loss
-    penalty : Penalty
-    standardize : bool
-    missing, solver : str
-    tol : float
-    max_iter : int
-    endog_names : str
-    exog_names : list of str
+    A subclass has ``_fits``, the `Fits` of its rows, and ``_tables(exact, stable, where)``, the summary of
+    two kinds of `Intervals` at some points; a string says why a method refuses.
     """
 
-    formula: str
-    loss: Loss
-    penalty: Penalty
-    standardize: bool
-    missing: str
-    solver: str
-    tol: float
-    max_iter: int
-    endog_names: str
-    exog_names: list
-
-    @property
-    def solving(self):
-        """Options of the solver."""
-        return {"solver": self.solver, "tol": self.tol, "max_iter": self.max_iter}
-
-
-class Results(BaseResults):
-    """A fitted model and its conformal intervals; made by `stabconf.fit`.
-
-    Attributes
-    ----------
-    model : ModelSpec
-    nobs : int
-        Rows used.
-    converged : bool
-    radius : float
-        Certified distance of the coefficients to the minimiser, in the norm of the penalty.
-    """
-
-    def __init__(self, model, design, columns, fitted):
-        super().__init__(model, design, columns)
-        self._design: Design
-        self._columns: ColumnUnits
-        self._fitted: Fitted = fitted
-
-    _caches = ("_X", "_fits", "scale")
-
-    # Fit -----------------------------------------------------------------------------------------
-
-    @property
-    def converged(self):
-        return self._fitted.solution.success
-
-    @property
-    def radius(self):
-        return self._fitted.solution.radius
-
-    @property
-    def params(self):
-        """Coefficients in the units of the design columns (Series)."""
-        fitted = self._fitted
-        beta = self._columns.coefficients(
-            fitted.solution.x, fitted.centre, fitted.scale, self._design.intercept, fitted.constant
-        )
-        return pd.Series(beta, index=self._design.names, name="params")
-
-    @property
-    def params_standardized(self):
-        """Coefficients of the standardised columns and response (Series)."""
-        return pd.Series(self._fitted.solution.x, index=self._design.names, name="params_standardized")
+    model: ModelSpec
 
     @cached_property
-    def scale(self):
-        """Residual scale: 1.4826 times the median absolute residual of a LAD fit with the same columns and
-        penalty. Parameters of losses, Huber's threshold say, are in units of it."""
-        spans = self._design.intercept is not None or self._fitted.constant is not None
-        return residual_scale(
-            self._X, self._design.y, self._weights, spans, self.model.standardize, self.model.solving
-        )
+    def _fits(self) -> Fits:
+        raise NotImplementedError
 
-    # Intervals -----------------------------------------------------------------------------------
+    def _tables(self, exact: Intervals | str, stable: Intervals | str, where: str) -> Summary:
+        raise NotImplementedError
 
-    def conformity(self, exog, z, side="two-sided", bound=None, groups=None, weights=None):
+    def conformity(
+        self,
+        exog: New,
+        z: Numbers,
+        side: Side = "two-sided",
+        bound: Bound = None,
+        groups: Groups = None,
+        weights: PerRow = None,
+    ) -> pd.DataFrame:
         """The conformity function: exact p-values of candidate responses, between stability bounds.
 
         Parameters
@@ -134,11 +66,8 @@ class Results(BaseResults):
             New rows.
         z : float or sequence of float
             Candidate responses, the same for every row.
-        side : {"two-sided", "upper", "lower"}
-        bound : str, optional
-            Stability bound, as in `conf_int_conformal`.
-        groups, weights : optional
-            Rank within groups, or by weight, as in `conf_int_conformal`.
+        side, bound, groups, weights : optional
+            As in `conf_int_conformal`.
 
         Returns
         -------
@@ -157,20 +86,14 @@ class Results(BaseResults):
         1  0.758  0.758  0.758
         2  0.030  0.030  0.030
         """
-        rows, index = self._new_rows(exog)
-        candidates = check_candidates(z)
-        bound = check_bound(self._fits, bound, side)
-        out = np.full((len(rows), 3, len(candidates)), np.nan)
-        ranking, complete = self._ranking(exog, groups, weights, ~np.isnan(rows).any(axis=1))
-        places = np.flatnonzero(complete)
-        parts = [(np.arange(len(places)), None)] if ranking is None else ranking.parts(complete)
-        for which, peers in parts:
-            for i, at in enumerate(places[which]):
-                own = None if peers is None else peers.take(i)
-                out[at] = self._p_values(rows[at], candidates, side, bound, own)
-        return conformity_frame(out, index, candidates)
+        used = check_bound(self._fits, bound, side)
 
-    def tau(self, exog=None, bound=None, z=None):
+        def values(row: np.ndarray, candidates: np.ndarray, peers: Peers) -> np.ndarray:
+            return conformity(self._fits, row, candidates, side, used, peers)
+
+        return ask_p_values(self, exog, z, groups, weights, ("p", "p_lo", "p_up"), values)
+
+    def tau(self, exog: New = None, bound: Bound = None, z: float | None = None) -> pd.DataFrame:
         """Stability bounds: how far each prediction can move when a new response joins the fit.
 
         Parameters
@@ -197,15 +120,26 @@ class Results(BaseResults):
         >>> tau.shape, round(float(tau["new"].iloc[0]), 1)
         ((1, 236), 1.2)
         """
-        rows, index = self._new_rows(exog)
-        bound = bound or default_bound(self.model.loss)
+        rows, index = self._rows(exog)
+        trained = self._rows(None)[0]
+        name = bound or default_bound(self.model.loss)
         out = np.full((len(rows), self.nobs + 1), np.nan)
-        for i in np.flatnonzero(~np.isnan(rows).any(axis=1)):
-            out[i] = self._row_tau(rows[i : i + 1], bound, z)
+        for i in np.flatnonzero(rows.complete):
+            at = None if z is None else z * rows.root[i]
+            moves = row_tau(self._fits, rows.as_fitted[i : i + 1], name, at)
+            out[i] = moves / np.append(trained.root, rows.root[i])
         columns = pd.Index([*self._design.index, "new"], dtype=object)
         return pd.DataFrame(out, index=index, columns=columns)
 
-    def conformal_set(self, exog, candidates, alpha=None, side="two-sided", groups=None, weights=None):
+    def conformal_set(
+        self,
+        exog: New,
+        candidates: Sequence[float],
+        alpha: Level = None,
+        side: Side = "two-sided",
+        groups: Groups = None,
+        weights: PerRow = None,
+    ) -> pd.Series:
         """The candidates in each row's conformal set, for responses that take few values.
 
         Parameters
@@ -214,16 +148,14 @@ class Results(BaseResults):
             New rows.
         candidates : sequence of float
             The values that a response can take; categories coded as numbers.
-        alpha : float, optional
-        side : {"two-sided", "upper", "lower"}
-        groups, weights : optional
-            Rank within groups, or by weight, as in `conf_int_conformal`.
+        alpha, side, groups, weights : optional
+            As in `conf_int_conformal`.
 
         Returns
         -------
         Series
             A tuple of candidates for each row of ``exog``, in the order given; None where a row has a
-            missing value. Its ``attrs["p"]`` holds the p-values, a column a candidate.
+            missing value. Its ``attrs["p"]`` holds the p-values, a column per candidate.
 
         Examples
         --------
@@ -234,111 +166,42 @@ class Results(BaseResults):
         0    (400.0,)
         dtype: object
         """
-        alpha = check_one_alpha(self._level(alpha))
+        level = check_one_alpha(self._level(alpha))
         values = check_candidates(candidates, "candidates")
-        p = (
-            self.conformity(exog, values, side, groups=groups, weights=weights)["p"]
-            .to_numpy()
-            .reshape(-1, len(values))
-        )
-        return label_sets(p, self._new_rows(exog)[1], list(candidates), alpha)
+        p = self.conformity(exog, values, side, groups=groups, weights=weights)["p"].to_numpy()
+        index = self._new_rows(exog)[1]
+        return label_sets(p.reshape(-1, len(values)), index, list(candidates), level)
 
-    # Presentation --------------------------------------------------------------------------------
+    def _intervals(
+        self, rows: Rows, alphas: list[float], method: str, side: str, options: Options, parts: Among = None
+    ) -> list[Intervals]:
+        if "z_hat" in options:
+            options = {**options, "z_hat": rows.responses_as_fitted(options["z_hat"])}
+        made = make_intervals(self._fits, rows.as_fitted, alphas, method, side, options, parts)
+        return [rows.in_own_units(intervals) for intervals in made]
 
-    def summary(self, alpha=None):
-        """Summary tables: the fit, the coefficients and what the intervals promise.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            Level at which the interval block is computed, at the training design points (at 200 of them
-            where there are more).
-
-        Returns
-        -------
-        statsmodels.iolib.summary.Summary
-            Text, ``as_html()``, ``as_latex()``, ``as_csv()``.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
-        >>> print(res.summary(alpha=0.1).tables[2])
-        ==================================
-                         coef standardized
-        ----------------------------------
-        Intercept       111.1       0.1794
-        income         0.5226        1.155
-        ==================================
-        """
-        alpha = check_one_alpha(self._level(alpha))
-        rows, where = self._summary_rows()
-        made = [self._attempt(rows, alpha, method) for method in ("exact", "stable")]
-        return self._summarised(*made, where)
-
-    # Helpers -------------------------------------------------------------------------------------
-
-    @property
-    def _weights(self):
-        """Ridge and lasso weights, two (p,) arrays."""
-        slopes = np.arange(len(self._design.names)) != self._design.intercept
-        return self.model.penalty.weights(self.nobs, slopes)
-
-    @cached_property
-    def _fits(self):
-        model, design, fitted = self.model, self._design, self._fitted
-        parts = Parts(design.X, design.y, design.kinds, self._columns, model)
-        given = (self._X, design.y, fitted.loss, *self._weights)
-        if not model.standardize:
-            return Fits.in_own_unit(*given, fitted.solution.x, model.solving, parts)
-        return Fits(*given, fitted.centre, fitted.scale, fitted.solution.x, model.solving, parts)
-
-    def _described(self):
-        return f"{self.model.loss.describe()}, {self.model.penalty.describe()}"
-
-    def _predictions(self, rows):
-        return self._fitted.predict(rows)
-
-    def _intervals(self, rows, alphas, method, side, options, parts=None):
-        return make_intervals(self._fits, rows, alphas, method, side, options, parts)
-
-    def _summary_of(self, bands, exog, options):
-        """With the report's own intervals, where they are plain exact ones: they took long to make."""
-        attrs = bands.attrs
-        if attrs["method"] != "exact" or attrs["side"] != "two-sided" or set(options) - _PLAIN:
-            return super()._summary_of(bands, exog, options)
-        complete = ~np.isnan(bands.mean)
-        known = {name: attrs[name] for name in ("k", "n", "alpha", "side", "method", "certified", "tol")}
-        known |= {"guarantee": attrs["guarantee"], "pieces": dict(enumerate(attrs["pieces"].values()))}
-        exact = Intervals(bands.lower[complete], bands.upper[complete], **known)
-        stable = self._attempt(self._new_rows(exog)[0][complete], attrs["alpha"], "stable")
-        where = "the training points" if bands.training else f"{int(complete.sum())} new rows"
-        return self._summarised(exact, stable, where)
-
-    def _summarised(self, exact, stable, where):
-        return summarise(self, self._design, self._fitted.solution, exact, stable, where)
-
-    def _p_values(self, row, candidates, side, bound, peers):
-        return conformity(self._fits, row, candidates, side, bound, peers)
-
-    def _row_tau(self, row, bound, z):
-        return row_tau(self._fits, row, bound, z)
-
-    def _warn_about(self, made, ranking):
-        warn_about(made, self.model.loss, self.model.penalty, ranking)
-
-    def _with_map(self, design, columns):
-        self._require_refit("another design map")
-        return _refitted(self.model, design, columns)
-
-    def _with_penalty(self, strength):
+    def _with_penalty(self, strength: float) -> "ObjectiveResults":
         """Itself refitted with another strength of the penalty."""
-        self._require_refit("another penalty")
         penalty = as_penalty(strength, self.model.penalty.l1_ratio)
-        return _refitted(replace(self.model, penalty=penalty), self._design, self._columns)
+        return self._refit(replace(self.model, penalty=penalty), self._design, self._columns)
 
-    def _attempt(self, rows, alpha, method):
+    def _summarised(self, alpha: float, shown: Bands | None = None, options: Iterable[str] = ()) -> Summary:
+        """With the report's own intervals, where they are plain exact ones: they took long to make."""
+        if shown is None or not _is_plain(shown, options):
+            rows, where = self._summary_rows()
+            exact, stable = (self._attempt(rows, alpha, method) for method in ("exact", "stable"))
+            return self._tables(exact, stable, where)
+        complete = ~np.isnan(shown.mean)
+        names = ("k", "n", "alpha", "side", "method", "certified", "tol", "guarantee")
+        known = {name: shown.attrs[name] for name in names}
+        pieces = dict(enumerate(shown.attrs["pieces"].values()))
+        exact = Intervals(shown.lower[complete], shown.upper[complete], **known, pieces=pieces)
+        rows, _ = self._rows(None if shown.training else shown.frame)
+        stable = self._attempt(rows.take(complete), alpha, "stable")
+        where = "the training points" if shown.training else f"{int(complete.sum())} new rows"
+        return self._tables(exact, stable, where)
+
+    def _attempt(self, rows: Rows, alpha: float, method: str) -> Intervals | str:
         """Two-sided `Intervals`, or the reason why the method refuses."""
         try:
             return self._intervals(rows, [alpha], method, "two-sided", {})[0]
@@ -346,5 +209,80 @@ class Results(BaseResults):
             return str(refusal)
 
 
-def _refitted(model, design, columns):
-    return Results(model, design, columns, fit_rows(design.X, design.y, design.kinds, columns, model))
+def _is_plain(shown: Bands, options: Iterable[str]) -> bool:
+    """Whether these are exact two-sided intervals as a summary would make them."""
+    exact = shown.attrs["method"] == "exact" and shown.attrs["side"] == "two-sided"
+    return exact and not set(options) - _PLAIN
+
+
+class Results(ObjectiveResults):
+    """A fitted model and its conformal intervals; made by `stabconf.fit`.
+
+    Attributes
+    ----------
+    model : ModelSpec
+    nobs : int
+        Rows used.
+    converged : bool
+    radius : float
+        Certified distance of the coefficients to the minimiser, in the norm of the penalty.
+    """
+
+    def __init__(self, model: ModelSpec, design: Design, columns: ColumnUnits) -> None:
+        super().__init__(model, design, columns)
+        self._fitted: Fitted = fit_rows(design.X, design.y, design.kinds, columns, model)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the fit reached its tolerance."""
+        return self._fitted.solution.success
+
+    @property
+    def radius(self) -> float:
+        """Certified distance of the coefficients to the minimiser, in the norm of the penalty."""
+        return self._fitted.solution.radius
+
+    @property
+    def params(self) -> pd.Series:
+        """Coefficients in the units of the design columns."""
+        fitted = self._fitted
+        beta = self._columns.coefficients(
+            fitted.solution.x, fitted.centre, fitted.scale, self._design.intercept, fitted.constant
+        )
+        return pd.Series(beta, index=self._design.names, name="params")
+
+    @property
+    def params_standardized(self) -> pd.Series:
+        """Coefficients of the standardised columns and response."""
+        return pd.Series(self._fitted.solution.x, index=self._design.names, name="params_standardized")
+
+    @cached_property
+    def scale(self) -> float:
+        """Residual scale: 1.4826 times the median absolute residual of a LAD fit with the same columns and
+        penalty. Parameters of losses, Huber's threshold say, are in units of it."""
+        spans = self._design.intercept is not None or self._fitted.constant is not None
+        model = self.model
+        return residual_scale(
+            self._X, self._design.y, self._weights, spans, model.standardize, model.solving
+        )
+
+    @property
+    def _weights(self) -> tuple[np.ndarray, np.ndarray]:
+        """Ridge and lasso weights, two (p,) arrays."""
+        slopes = np.arange(len(self._design.names)) != self._design.intercept
+        return self.model.penalty.weights(self.nobs, slopes)
+
+    @cached_property
+    def _fits(self) -> Fits:
+        model, design, fitted = self.model, self._design, self._fitted
+        parts = Parts(design.X, design.y, design.kinds, self._columns, model)
+        given = (self._X, design.y, fitted.loss, *self._weights)
+        if not model.standardize:
+            return Fits.in_own_unit(*given, fitted.solution.x, model.solving, parts)
+        return Fits(*given, fitted.centre, fitted.scale, fitted.solution.x, model.solving, parts)
+
+    def _predictions(self, X: np.ndarray) -> np.ndarray:
+        return self._fitted.predict(X)
+
+    def _tables(self, exact: Intervals | str, stable: Intervals | str, where: str) -> Summary:
+        return summarise(self, self._design, self._fitted.solution, exact, stable, where)

@@ -1,61 +1,77 @@
-"""From results to the record that tables and figures draw from: one call of `conf_int_conformal`."""
+"""From results to the record that tables and figures draw from: one call of `conf_int_conformal`.
+
+`presentation` and `study` call these; `show` then sees a record of numbers and labels, not the results.
+"""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from ..checks import check_alpha, check_one_alpha
+from ..data.design import Design
 from ..data.frames import by_label
+from ..data.groups import as_ranking
 from ..errors import InputError, InputTypeError
 from ..show.coverage import Ranks
 from ..show.shown import Bands
-from .labels import PER_LEVEL
+from .asking import PER_LEVEL
+from .options import Level, New, Numbers, Options
+
+if TYPE_CHECKING:
+    from .base import BaseResults
 
 __all__ = ["bands_of", "bands_of_levels"]
 
 
-def bands_of(results, new, alpha, response, options):
+def bands_of(results: "BaseResults", new: New, alpha: Level, response: Any, options: Options) -> Bands:
     """`Bands` of one level, by default that of the results; ``options`` are those of
     ``conf_int_conformal``."""
-    alpha = check_one_alpha(results._level(alpha))
-    (band,) = bands_of_levels(results, new, [alpha], response, options)
+    level = check_one_alpha(results._level(alpha))
+    (band,) = bands_of_levels(results, new, [level], response, options)
     return band
 
 
-def bands_of_levels(results, new, alphas, response, options):
-    """A list of `Bands`, one a level, from one call for all of them."""
-    alphas, _ = check_alpha(alphas)
+def bands_of_levels(
+    results: "BaseResults", new: New, alphas: Numbers, response: Any, options: Options
+) -> list[Bands]:
+    """A list of `Bands`, one per level, from one call for all of them."""
+    levels, _ = check_alpha(alphas)
     design = results._design
-    ends = results.conf_int_conformal(new, alpha=alphas, **options)
+    ends = results.conf_int_conformal(new, alpha=levels, **options)
     mean = results._prediction_columns(new)["mean"].to_numpy(dtype=float)
     frame = design.frame_of(new)
     y = _responses(design, new, frame, response)
     first = Bands(frame, mean, mean, mean, y, {}, new is None)
     made = []
-    for place, alpha in enumerate(alphas):
+    for place, alpha in enumerate(levels):
         attrs = {**ends.attrs, "alpha": alpha}
         for name in PER_LEVEL & set(attrs):
             attrs[name] = ends.attrs[name][place]
         one = ends.xs(alpha, axis=1, level=0)
         sides = {name: one[name].to_numpy(dtype=float) for name in ("lower", "upper")}
-        made.append(replace(first, attrs=attrs, ranks=_ranks(results, new, options, attrs, y), **sides))
+        made.append(replace(first, attrs=attrs, ranks=_ranks(design, new, options, attrs, y), **sides))
     return made
 
 
-def _ranks(results, new, options, attrs, y):
+def _ranks(
+    design: Design, new: New, options: Options, attrs: dict[str, Any], y: np.ndarray | None
+) -> Ranks | None:
     """The `Ranks` of the rows; None where there are no responses to judge, or weights."""
     if y is None or options.get("weights") is not None:
         return None
     if "groups" not in attrs:
         return Ranks(np.zeros(len(y), dtype=int), [attrs["k"]], [attrs["n"]])
-    ranking, _ = results._ranking(new, options["groups"], None, np.ones(len(y), dtype=bool))
-    found, place = ranking.groups, np.full(len(y), -1)
+    found = as_ranking(options["groups"], None, design, new).groups
+    place = np.full(len(y), -1)
     for at, label in enumerate(attrs["groups"]):
         place[found.new == found.labels.index(label)] = at
-    return Ranks(place, *([each[name] for each in attrs["groups"].values()] for name in ("k", "n")))
+    each = attrs["groups"].values()
+    return Ranks(place, [group["k"] for group in each], [group["n"] for group in each])
 
 
-def _responses(design, new, frame, response):
+def _responses(design: Design, new: New, frame: pd.DataFrame, response: Any) -> np.ndarray | None:
     """Responses of the rows (m,), or None where they are not known."""
     if response is None:
         return design.y if new is None else design.responses(new)

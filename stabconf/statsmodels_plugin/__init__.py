@@ -4,17 +4,18 @@
 ``conf_int_conformal`` to statsmodels' own result classes. A result is never changed.
 """
 
-import numpy as np
+from typing import Any
+
+import pandas as pd
 from statsmodels.base.elastic_net import RegularizedResults
 from statsmodels.regression.linear_model import RegressionResults
 from statsmodels.robust.robust_linear_model import RLMResults
 
 from ..checks import DEFAULT_ALPHA, check_alpha
 from ..errors import InputError, MismatchWarning, warn_user
-from ..results.regression import ModelSpec
-from .adapters import recipe_maker, unwrapped
-from .design import design_of
-from .results import StatsmodelsResults, make_fits, standard_columns, standard_params
+from ..results.options import New, Numbers, Side
+from .adapters import objective_of, unwrapped
+from .results import StatsmodelsResults
 
 __all__ = ["StatsmodelsResults", "conformal", "register", "unregister"]
 
@@ -24,7 +25,14 @@ _AGREE = 1e-6  # of the response's scale
 _TIED = 1e-6  # of the objective, where minimisers may be many
 
 
-def conformal(res, alpha=DEFAULT_ALPHA, method="auto", *, penalty=None, l1_ratio=None):
+def conformal(
+    res: Any,
+    alpha: Numbers = DEFAULT_ALPHA,
+    method: str = "auto",
+    *,
+    penalty: Any = None,
+    l1_ratio: float | None = None,
+) -> StatsmodelsResults:
     """Conformal prediction intervals for a fitted statsmodels model.
 
     Exact full conformal sets of the model itself, for `OLS`, `WLS`, their ``fit_regularized`` (elastic
@@ -41,14 +49,14 @@ def conformal(res, alpha=DEFAULT_ALPHA, method="auto", *, penalty=None, l1_ratio
         Method that they default to; see `Results.conf_int_conformal`.
     penalty, l1_ratio : float or array, and float; optional
         The ``alpha`` and ``L1_wt`` that ``fit_regularized`` was given. statsmodels does not keep them; one
-        number for all coefficients (or for all but the intercept) is read off the coefficients, one a
+        number for all coefficients (or for all but the intercept) is read off the coefficients, one per
         coefficient must be given here.
 
     Returns
     -------
     StatsmodelsResults
-        With ``conf_int_conformal``, ``get_prediction``, ``conformity``, ``conformal_set``, ``summary`` and
-        all else that stabconf's own results have; ``params`` are statsmodels'.
+        With ``conf_int_conformal``, ``get_prediction``, ``conformity``, ``conformal_set``, ``summary``, and
+        the tables, figures and reports of stabconf's own results; ``params`` are statsmodels'.
 
     Notes
     -----
@@ -72,6 +80,9 @@ def conformal(res, alpha=DEFAULT_ALPHA, method="auto", *, penalty=None, l1_ratio
         minimiser of the model's objective, as where its iterations stopped early; for `QuantReg`, whose
         minimisers may be many, where they raise the objective by more than a share of 1e-6. The intervals
         are those of the minimiser.
+    DataWarning
+        Where the model was fitted with ``cov_type="cluster"``: rows of one cluster depend on each other, so
+        that they are hardly exchangeable.
 
     Examples
     --------
@@ -87,41 +98,23 @@ def conformal(res, alpha=DEFAULT_ALPHA, method="auto", *, penalty=None, l1_ratio
     """
     check_alpha(alpha)
     res = unwrapped(res)
-    make = recipe_maker(res, penalty, l1_ratio)
-    design = design_of(res.model)
-    recipe = make(design)
-    columns = standard_columns(design, recipe.penalty)
-    rows = columns.apply(design.X)
-    start = standard_params(np.asarray(res.params), design, columns) / recipe.scale
-    fits = make_fits(rows, design, recipe, start)
-    spec = ModelSpec(
-        formula=design.formula,
-        loss=recipe.loss,
-        penalty=recipe.penalty,
-        standardize=False,
-        missing="drop",
-        solver="auto",
-        tol=1e-8,
-        max_iter=1000,
-        endog_names=design.response,
-        exog_names=list(design.names),
-    )
-    made = StatsmodelsResults(spec, design, columns, recipe, fits.solution, res.params, alpha, method)
-    made._fits = fits  # what was made already; a cache that pickles leave out
-    _check_agreement(made, fits.whole)
+    design, recipe = objective_of(res, penalty, l1_ratio)
+    made = StatsmodelsResults(design, recipe, res.params, alpha, method)
+    _check_agreement(made)
     return made
 
 
-def _check_agreement(made, problem):
+def _check_agreement(made: StatsmodelsResults) -> None:
     """Warn where statsmodels' coefficients do not minimise the objective; a tie is not worth a warning."""
-    if made.mismatch <= _AGREE:
+    mismatch, fits = made.mismatch, made._fits
+    if mismatch <= _AGREE:
         return
-    theirs, ours = problem.value(made.params_standardized.to_numpy()), made._fitted.solution.fun
+    theirs, ours = fits.whole.value(fits.start), fits.solution.fun
     if made.recipe.loss.piecewise_linear and theirs - ours <= _TIED * ours:
         return
     warn_user(
         f"{made.recipe.label}: statsmodels' coefficients differ from the minimiser by up to "
-        f"{made.mismatch:.2g} scales of the response, more than {_AGREE:g}; their objective is above its "
+        f"{mismatch:.2g} scales of the response, more than {_AGREE:g}; their objective is above its "
         f"minimum by a share of {(theirs - ours) / abs(ours):.2g}. The intervals are those of the "
         f"minimiser: to make them agree, {made.recipe.remedy}",
         MismatchWarning,
@@ -129,25 +122,20 @@ def _check_agreement(made, problem):
 
 
 def _conf_int_conformal(
-    self, exog=None, alpha=None, method="auto", side="two-sided", *, penalty=None, l1_ratio=None, **options
-):
-    """Conformal prediction intervals for new responses, by stabconf.
+    self: Any,
+    exog: New = None,
+    alpha: Numbers = None,
+    method: str = "auto",
+    side: Side = "two-sided",
+    *,
+    penalty: Any = None,
+    l1_ratio: float | None = None,
+    **options: Any,
+) -> pd.DataFrame:
+    """Conformal prediction intervals for new responses (DataFrame), by stabconf.
 
-    Parameters
-    ----------
-    exog : DataFrame or array, optional
-        New rows; the training design points by default.
-    alpha : float or sequence of float, optional
-        Miscoverage, 0.05 by default.
-    method, side, **options
-        As in ``stabconf.Results.conf_int_conformal``.
-    penalty, l1_ratio
-        As in ``stabconf.conformal``.
-
-    Returns
-    -------
-    DataFrame
-        ``lower`` and ``upper`` on the index of ``exog``.
+    ``penalty`` and ``l1_ratio`` are as in ``stabconf.conformal``, all else is as in
+    ``stabconf.StatsmodelsResults.conf_int_conformal``.
     """
     made = conformal(self, penalty=penalty, l1_ratio=l1_ratio)
     return made.conf_int_conformal(exog, alpha, method, side, **options)
@@ -156,7 +144,7 @@ def _conf_int_conformal(
 _conf_int_conformal.__name__ = _METHOD
 
 
-def register():
+def register() -> None:
     """Add ``conf_int_conformal`` to the result classes of statsmodels; once is enough, more does no harm.
 
     Examples
@@ -180,7 +168,7 @@ def register():
         setattr(kind, _METHOD, _conf_int_conformal)
 
 
-def unregister():
+def unregister() -> None:
     """Take ``conf_int_conformal`` out of statsmodels' result classes again; see `register`."""
     for kind in _CLASSES:
         if vars(kind).get(_METHOD) is _conf_int_conformal:

@@ -1,12 +1,13 @@
-"""From a statsmodels result to the objective that it minimises: one small function a model, one registry.
+"""From a statsmodels result to the objective that it minimises: one small function per model, one registry.
 
 Each `Recipe` is loss, penalty and row weights in stabconf's terms, and notes on what is held fixed. A model
 that is not in the registry is refused, with what to do instead. So is every model whose class statsmodels
 derives from one that is: GEE is a kind of GLM, and its rows depend on each other.
 """
 
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from statsmodels.base.elastic_net import RegularizedResults
@@ -17,13 +18,15 @@ from statsmodels.regression.quantile_regression import QuantReg
 from statsmodels.robust.norms import HuberT, LeastSquares
 from statsmodels.robust.robust_linear_model import RLM
 
+from ..data.design import Design
 from ..data.units import location_scale
-from ..errors import AssumptionError, InputError, InputTypeError
+from ..errors import AssumptionError, DataWarning, InputError, InputTypeError, warn_user
 from ..losses import Huber, Loss, Quantile, Squared
 from ..penalties import NoPenalty, Penalty
+from .design import design_of
 from .penalty import given_penalty, recovered_penalty
 
-__all__ = ["Recipe", "recipe_maker", "unwrapped"]
+__all__ = ["Recipe", "objective_of", "unwrapped"]
 
 _SUPPORTED = (
     "supported are OLS, WLS, their fit_regularized (elastic net), QuantReg, RLM with a convex norm "
@@ -33,6 +36,10 @@ _GROUPED = (
     "rows of one group depend on each other",
     "keep one row of each group, drawn at random, and fit OLS to these: its intervals are for a row of a "
     "new group",
+)
+_CLUSTERED = (
+    "rows of one cluster depend on each other, so that they are hardly exchangeable, and intervals may "
+    "cover too little; keep one row of each cluster, drawn at random, or use them with care"
 )
 _ORDERED = (
     "its rows come in an order, so that they are not exchangeable",
@@ -54,7 +61,15 @@ _NO_GUARANTEE = {
         "where none is censored, fit their logarithms with OLS or stabconf.fit",
     ),
 }
-_NORMS = {HuberT: lambda norm: Huber(float(norm.t)), LeastSquares: lambda norm: Squared()}
+_WEIGHTED = (
+    "Weights are part of the row: scores are residuals times the root of the weight, rows (x, y, weight) "
+    "must be exchangeable, and widths go with 1 / root of the weight. New rows have weight 1 unless "
+    "wls_weights= says otherwise, as in statsmodels."
+)
+_NORMS: dict[type, Callable[[Any], Loss]] = {
+    HuberT: lambda norm: Huber(float(norm.t)),
+    LeastSquares: lambda norm: Squared(),
+}
 
 
 @dataclass(frozen=True)
@@ -83,11 +98,11 @@ class Recipe:
     penalty: Penalty
     scale: float
     weights: np.ndarray | None = None
-    notes: tuple = ()
+    notes: tuple[str, ...] = ()
     remedy: str = "check the model's options"
 
 
-def unwrapped(res):
+def unwrapped(res: Any) -> Any:
     """The result itself, where statsmodels has wrapped it."""
     res = getattr(res, "_results", res)
     module = type(res).__module__
@@ -98,19 +113,13 @@ def unwrapped(res):
     return res
 
 
-def recipe_maker(res, penalty=None, l1_ratio=None):
-    """The function from a result's `Design` to its `Recipe`.
-
-    Raises
-    ------
-    AssumptionError
-        Where the model is not supported.
-    """
-    regularised, kinds = isinstance(res, RegularizedResults), type(getattr(res, "model", None)).__mro__
+def objective_of(res: Any, penalty: Any = None, l1_ratio: Any = None) -> tuple[Design, Recipe]:
+    """The `Design` and the `Recipe` of a result; an `AssumptionError` where it is not supported."""
+    regularised = isinstance(res, RegularizedResults)
+    kinds = type(getattr(res, "model", None)).__mro__
     # A user's own subclass is taken for what it derives from, one of statsmodels for another model.
     known = next((kind for kind in kinds if kind.__module__.startswith("statsmodels.")), None)
-    make = _ADAPTERS.get((known, regularised))
-    if make is None:
+    if known not in (_REGULARISED if regularised else _ADAPTERS):
         raise _unsupported(res)
     if getattr(res, "regularized", False):
         raise AssumptionError(
@@ -118,14 +127,19 @@ def recipe_maker(res, penalty=None, l1_ratio=None):
             "coefficients minimise no objective: use refit=False, or split conformal, stabconf.fit(..., "
             "estimator=...)"
         )
-    if regularised:
-        return partial(make, res, penalty, l1_ratio)
-    if penalty is not None or l1_ratio is not None:
+    if not regularised and (penalty is not None or l1_ratio is not None):
         raise InputError("penalty and l1_ratio go with results of fit_regularized: drop them")
-    return partial(make, res)
+    design = design_of(res.model)
+    if regularised:
+        return design, _regularised(res, design, known is WLS, penalty, l1_ratio)
+    recipe = _ADAPTERS[known](res, design)
+    if getattr(res, "cov_type", None) == "cluster":
+        warn_user(f"{recipe.label} with cov_type='cluster': {_CLUSTERED}", DataWarning)
+        recipe = replace(recipe, notes=(*recipe.notes, f"cov_type='cluster': {_CLUSTERED}."))
+    return design, recipe
 
 
-def _unsupported(res):
+def _unsupported(res: Any) -> AssumptionError:
     """An error that says what is supported and what to do instead."""
     model = getattr(res, "model", res)
     text = f"{type(model).__name__} has no exact conformal sets"
@@ -148,9 +162,9 @@ def _unsupported(res):
     )
 
 
-def _gls_reason(model):
+def _gls_reason(model: GLS) -> tuple[str, str]:
     """Why GLS is refused, and what to do instead."""
-    sigma = getattr(model, "sigma", None)
+    sigma: Any = getattr(model, "sigma", None)
     shared = np.ndim(sigma) > 1 and np.any(np.asarray(sigma) != np.diag(np.diag(sigma)))
     if shared or type(model) is not GLS:
         return (
@@ -160,27 +174,21 @@ def _gls_reason(model):
     return "its sigma says nothing of new rows", "use WLS with weights=1 / sigma (OLS where sigma is None)"
 
 
-def _spread(y):
+def _spread(design: Design) -> float:
     """A scale for the solver's sake: the sets do not depend on it."""
-    return location_scale(y)[1]
+    return location_scale(design.y)[1]
 
 
-def _ols(res, design):
-    return Recipe("OLS", Squared(), NoPenalty(), _spread(design.y))
+def _ols(res: Any, design: Design) -> Recipe:
+    return Recipe("OLS", Squared(), NoPenalty(), _spread(design))
 
 
-def _wls(res, design):
-    return Recipe("WLS", Squared(), NoPenalty(), _spread(design.y), _weights(res.model), _WEIGHTED)
+def _wls(res: Any, design: Design) -> Recipe:
+    return Recipe("WLS", Squared(), NoPenalty(), _spread(design), _weights(res.model), (_WEIGHTED,))
 
 
-_WEIGHTED = (
-    "Weights are part of the row: scores are residuals times the root of the weight, rows (x, y, weight) "
-    "must be exchangeable, and widths go with 1 / root of the weight. New rows have weight 1 unless "
-    "wls_weights= says otherwise, as in statsmodels.",
-)
-
-
-def _weights(model):
+def _weights(model: Any) -> np.ndarray:
+    """Weights of the training rows (n,)."""
     weights = model.weights if model.weights is not None else getattr(model.data, "weights", None)
     if weights is None:
         raise InputError(
@@ -193,10 +201,9 @@ def _weights(model):
     return weights
 
 
-def _gaussian_glm(res, design):
+def _gaussian_glm(res: Any, design: Design) -> Recipe:
     family, model = res.model.family, res.model
-    plain = isinstance(family, Gaussian) and type(family.link).__name__ == "Identity"
-    if not plain:
+    if not (isinstance(family, Gaussian) and type(family.link).__name__ == "Identity"):
         raise _unsupported(res)
     weights = [getattr(model, name) for name in ("freq_weights", "var_weights")]
     shifts = [getattr(model, name, None) for name in ("offset", "exposure")]
@@ -205,58 +212,20 @@ def _gaussian_glm(res, design):
             "GLM with weights, offset or exposure, or after remove_data(), has no exact conformal sets: "
             "use OLS or WLS instead"
         )
-    return Recipe("GLM, Gaussian", Squared(), NoPenalty(), _spread(design.y))
+    return Recipe("GLM, Gaussian", Squared(), NoPenalty(), _spread(design))
 
 
-def _regularised_ols(res, penalty, l1_ratio, design):
-    return _regularised("OLS, regularised", res, design, penalty, l1_ratio, None, ())
-
-
-def _regularised_wls(res, penalty, l1_ratio, design):
-    return _regularised("WLS, regularised", res, design, penalty, l1_ratio, _weights(res.model), _WEIGHTED)
-
-
-def _regularised(label, res, design, penalty, l1_ratio, weights, notes):
-    if (penalty is None) != (l1_ratio is None):
-        raise InputError("give penalty and l1_ratio together: the alpha and L1_wt of fit_regularized")
-    if penalty is None:
-        root = np.ones(len(design.y)) if weights is None else np.sqrt(weights)
-        found = recovered_penalty(
-            root[:, None] * design.X, root * design.y, np.asarray(res.params, dtype=float), design.intercept
-        )
-        if found is None:
-            raise InputError(
-                "statsmodels keeps no penalty with its regularised results, and the coefficients do not "
-                "determine it: give penalty= and l1_ratio=, the alpha (a number or one a coefficient) and "
-                "L1_wt of fit_regularized"
-            )
-        notes = ("The penalty was read off the coefficients, and is held fixed.", *notes)
-    else:
-        factor = 1.0 if weights is None else float(np.mean(weights))
-        found = given_penalty(penalty, l1_ratio, design.X.shape[1], factor)
-    remedy = (
-        "give fit_regularized a larger maxiter and smaller cnvrg_tol and zero_tol, and check the penalty"
-    )
-    return Recipe(label, Squared(), found, _spread(design.y), weights, notes, remedy)
-
-
-def _quantreg(res, design):
+def _quantreg(res: Any, design: Design) -> Recipe:
     note = (
         "Of several minimisers the one of smallest norm is taken (standardised columns, response as it "
         "is), which is the limit of a vanishing ridge penalty and symmetric in all rows."
     )
     remedy = "fit with a smaller p_tol and a larger max_iter"
-    return Recipe(
-        f"QuantReg, q = {res.q:g}",
-        Quantile(float(res.q)),
-        NoPenalty(),
-        _spread(design.y),
-        notes=(note,),
-        remedy=remedy,
-    )
+    label, loss = f"QuantReg, q = {res.q:g}", Quantile(float(res.q))
+    return Recipe(label, loss, NoPenalty(), _spread(design), notes=(note,), remedy=remedy)
 
 
-def _rlm(res, design):
+def _rlm(res: Any, design: Design) -> Recipe:
     norm = res.model.M
     make = _NORMS.get(type(norm))
     if make is None:
@@ -278,13 +247,37 @@ def _rlm(res, design):
     return Recipe(label, make(norm), NoPenalty(), float(res.scale), notes=(note,), remedy=remedy)
 
 
-# By statsmodels' class of the model and whether fit_regularized fitted it.
-_ADAPTERS = {
-    (OLS, False): _ols,
-    (WLS, False): _wls,
-    (QuantReg, False): _quantreg,
-    (RLM, False): _rlm,
-    (GLM, False): _gaussian_glm,
-    (OLS, True): _regularised_ols,
-    (WLS, True): _regularised_wls,
+def _regularised(res: Any, design: Design, weighted: bool, penalty: Any, l1_ratio: Any) -> Recipe:
+    if (penalty is None) != (l1_ratio is None):
+        raise InputError("give penalty and l1_ratio together: the alpha and L1_wt of fit_regularized")
+    weights = _weights(res.model) if weighted else None
+    notes = (_WEIGHTED,) if weighted else ()
+    if penalty is None:
+        root = np.ones(len(design.y)) if weights is None else np.sqrt(weights)
+        params = np.asarray(res.params, dtype=float)
+        found = recovered_penalty(root[:, None] * design.X, root * design.y, params, design.intercept)
+        if found is None:
+            raise InputError(
+                "statsmodels keeps no penalty with its regularised results, and the coefficients do not "
+                "determine it: give penalty= and l1_ratio=, the alpha (a number or one a coefficient) and "
+                "L1_wt of fit_regularized"
+            )
+        notes = ("The penalty was read off the coefficients, and is held fixed.", *notes)
+    else:
+        factor = 1.0 if weights is None else float(np.mean(weights))
+        found = given_penalty(penalty, l1_ratio, design.X.shape[1], factor)
+    remedy = (
+        "give fit_regularized a larger maxiter and smaller cnvrg_tol and zero_tol, and check the penalty"
+    )
+    label = f"{'WLS' if weighted else 'OLS'}, regularised"
+    return Recipe(label, Squared(), found, _spread(design), weights, notes, remedy)
+
+
+_ADAPTERS: dict[type | None, Callable[[Any, Design], Recipe]] = {
+    OLS: _ols,
+    WLS: _wls,
+    QuantReg: _quantreg,
+    RLM: _rlm,
+    GLM: _gaussian_glm,
 }
+_REGULARISED = (OLS, WLS)  # whose results of fit_regularized are supported

@@ -9,6 +9,7 @@ the model's arrays and by the map that statsmodels keeps.
 import pickle
 import warnings
 from collections import ChainMap
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,18 +23,15 @@ from ..errors import FormulaError, InputError
 __all__ = ["ModelDesign", "design_of"]
 
 
-def design_of(model):
-    """The `Design` of a statsmodels model.
-
-    Raises `InputError` where the training data are no longer there.
-    """
+def design_of(model: Any) -> Design:
+    """The `Design` of a statsmodels model; an error where the training data are no longer there."""
     y, X = _training_arrays(model)
     info = getattr(model.data, "model_spec", None) or getattr(model.data, "design_info", None)
     design = _formula_design(model, info, y, X) if hasattr(info, "factor_infos") else None
     return ModelDesign(model, info, y, X) if design is None else design
 
 
-def _training_arrays(model):
+def _training_arrays(model: Any) -> tuple[np.ndarray, np.ndarray]:
     """Copies of response and design, (n,) and (n, p), from wherever statsmodels still has them."""
     found = []
     for name in ("endog", "exog"):
@@ -49,7 +47,7 @@ def _training_arrays(model):
     return found[0].reshape(len(found[0])), found[1]
 
 
-def _formula_design(model, info, y, X):
+def _formula_design(model: Any, info: Any, y: np.ndarray, X: np.ndarray) -> Design | None:
     """The `Design` of a patsy formula, on all rows of the frame or on those used; None where it differs."""
     states = [factor.state for factor in info.factor_infos.values()]
     scope = ChainMap(*(state["eval_env"].namespace for state in states if "eval_env" in state))
@@ -66,16 +64,17 @@ def _formula_design(model, info, y, X):
 
 
 class ModelDesign(Design):
-    """A design that statsmodels made.
+    """A design that statsmodels made; it can be pickled but for the maps of patsy."""
 
-    Attributes are those of `Design`. It can be pickled but for the maps of patsy.
-    """
-
-    def __init__(self, model, info, y, X):
+    def __init__(self, model: Any, info: Any, y: np.ndarray, X: np.ndarray) -> None:
         check_finite(y[:, None], [model.endog_names], pd.RangeIndex(len(y)), "endog")
         check_finite(X, model.exog_names, pd.RangeIndex(len(y)), "exog")
-        self.y, self.X, self.names = y, X, list(model.exog_names)
-        self.response, self._info, self._scope = model.endog_names, info, {}
+        self.y = y
+        self.X = X
+        self.names = list(model.exog_names)
+        self.response = model.endog_names
+        self._info = info
+        self._scope = {}
         labels = model.data.row_labels
         self.index = pd.RangeIndex(len(y)) if labels is None else pd.Index(labels)
         self.dropped = pd.Index(getattr(model.data, "missing_row_idx", None) or [])
@@ -90,11 +89,12 @@ class ModelDesign(Design):
         frame = getattr(model.data, "frame", None) if info is not None else None
         frame = own if frame is None else as_frame(frame, "data")
         there = frame.index.is_unique and self.index.isin(frame.index).all()
-        self._data, self._frame = frame.loc[self.index] if there else own, frame.iloc[:0]
+        self._data = frame.loc[self.index] if there else own
+        self._frame = frame.iloc[:0]
         self.transformed = info is not None and self.response not in frame.columns
 
     @property
-    def predictors(self):
+    def predictors(self) -> list[str]:
         """Columns of the frame that the design uses."""
         if self._info is None:
             return [name for j, name in enumerate(self.names) if j != self.intercept]
@@ -103,7 +103,7 @@ class ModelDesign(Design):
         used = {str(name) for name in self._info.required_variables}
         return [column for column in self._frame.columns if column in used]
 
-    def frame_of(self, new):
+    def frame_of(self, new: Any) -> pd.DataFrame:
         """New rows as a frame; the training rows where there are none."""
         if new is None or self._info is not None:
             return super().frame_of(new)
@@ -112,7 +112,7 @@ class ModelDesign(Design):
         rows, index = self._array_rows(new)
         return pd.DataFrame(rows, columns=self.names, index=index)
 
-    def responses(self, new):
+    def responses(self, new: Any) -> np.ndarray | None:
         """Responses of new rows (m,), NaN where missing; None if there is no column of their name."""
         frame = self.frame_of(new)
         if self.response not in frame.columns:
@@ -120,14 +120,14 @@ class ModelDesign(Design):
         check_duplicates(frame, [self.response], "exog")
         return pd.to_numeric(frame[self.response], errors="coerce").to_numpy(dtype=float, na_value=np.nan)
 
-    def new_rows(self, new):
+    def new_rows(self, new: Any) -> tuple[np.ndarray, pd.Index]:
         """Design rows (m, p) of new rows, NaN where one has a missing value, and their index."""
         rows, index = self._array_rows(new) if self._info is None else self._formula_rows(new)
         rows[np.isnan(rows).any(axis=1)] = np.nan
         check_finite(rows, self.names, index, "exog", allow_nan=True)
         return rows, index
 
-    def _array_rows(self, new):
+    def _array_rows(self, new: Any) -> tuple[np.ndarray, pd.Index]:
         """Rows (m, p) and index; columns by name where the model has names and exog some of them, else by
         position."""
         count = len(self.names)
@@ -153,7 +153,7 @@ class ModelDesign(Design):
             )
         return values, new.index if isinstance(new, pd.DataFrame) else pd.RangeIndex(len(values))
 
-    def _formula_rows(self, new):
+    def _formula_rows(self, new: Any) -> tuple[np.ndarray, pd.Index]:
         """Design rows by the map that statsmodels keeps."""
         frame, values, complete = self._complete_rows(new)
         rows = np.full((len(frame), len(self.names)), np.nan)
@@ -167,7 +167,7 @@ class ModelDesign(Design):
             rows[made.index.to_numpy()] = np.asarray(made, dtype=float)
         return rows, frame.index
 
-    def _map_error(self, error):
+    def _map_error(self, error: Exception) -> InputError:
         text = str(error).split("\n")[0]
         if "categories" in text or "expected levels" in text:
             return InputError(
@@ -176,7 +176,7 @@ class ModelDesign(Design):
             )
         return FormulaError(f"exog cannot be put through {self.formula!r}: {text}")
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         if hasattr(self._info, "factor_infos"):
             raise pickle.PicklingError(
                 "patsy's maps cannot be pickled, and the formula does not give the model's design again: "
@@ -184,11 +184,11 @@ class ModelDesign(Design):
             )
         return self.__dict__
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
 
 
-def _matrix(info, frame):
+def _matrix(info: Any, frame: pd.DataFrame) -> pd.DataFrame:
     """The design of a frame by formulaic or patsy, without the rows that lack a value."""
     if hasattr(info, "get_model_matrix"):
         return info.get_model_matrix(frame, na_action="drop")

@@ -6,7 +6,7 @@ sign(b)`` in every coefficient that is not 0: where these are more than the unkn
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,21 +21,18 @@ _MISFIT = 1e-6
 
 @dataclass(frozen=True)
 class CoefficientPenalty(Penalty):
-    """``ridge_j b_j^2 / 2 + lasso_j |b_j|`` per training row, for each coefficient.
+    """``ridge_j b_j^2 / 2 + lasso_j |b_j|`` per training row, one weight of each kind per coefficient."""
 
-    Attributes
-    ----------
-    ridge, lasso : tuple of float
-    """
-
-    ridge: tuple
-    lasso: tuple
+    ridge: tuple[float, ...]
+    lasso: tuple[float, ...]
     name: ClassVar[str] = "per coefficient"
 
-    def weights(self, n, slopes):
+    def weights(self, n: int, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Ridge and lasso weights, two (p,) arrays."""
         return n * np.array(self.ridge), n * np.array(self.lasso)
 
-    def describe(self):
+    def describe(self) -> str:
+        """The weights in words."""
         parts = [
             f"{name} {weights[0]:.6g}" if len(set(weights)) == 1 else f"{name} by column"
             for name, weights in (("ridge", self.ridge), ("L1", self.lasso))
@@ -44,17 +41,10 @@ class CoefficientPenalty(Penalty):
         return ", ".join(parts) or "none"
 
 
-def given_penalty(penalty, l1_ratio, count, factor):
-    """The `CoefficientPenalty` of statsmodels' ``alpha`` and ``L1_wt``.
+def given_penalty(penalty: Any, l1_ratio: Any, count: int, factor: float) -> CoefficientPenalty:
+    """From statsmodels' ``alpha`` (a number or one per coefficient) and ``L1_wt``.
 
-    Parameters
-    ----------
-    penalty : float or (count,) sequence
-    l1_ratio : float
-    count : int
-        Number of coefficients.
-    factor : float
-        Mean weight of the rows, by which WLS multiplies alpha.
+    ``count`` is the number of coefficients, ``factor`` the mean weight, by which WLS multiplies alpha.
     """
     if not (is_number(l1_ratio) and 0 <= l1_ratio <= 1):
         raise InputError(
@@ -72,30 +62,29 @@ def given_penalty(penalty, l1_ratio, count, factor):
     return CoefficientPenalty(tuple((1 - l1_ratio) * strength), tuple(l1_ratio * strength))
 
 
-def recovered_penalty(X, y, params, intercept):
-    """The `CoefficientPenalty` at whose minimiser the coefficients are; None where they do not tell.
+def recovered_penalty(
+    X: np.ndarray, y: np.ndarray, params: np.ndarray, intercept: int | None
+) -> CoefficientPenalty | None:
+    """The penalty at whose minimiser the coefficients (p,) are; None where they do not tell.
 
-    One weight for all coefficients, or for all but the intercept.
-
-    Parameters
-    ----------
-    X, y : (n, p) and (n,) arrays
-        Multiplied by roots of weights, for WLS.
-    params : (p,) array
-    intercept : int or None
+    One weight for all coefficients, or for all but the intercept. Rows of X (n, p) and y (n,) are
+    multiplied by roots of weights, for WLS.
     """
     pull = X.T @ (y - X @ params) / len(y)
     size = np.sqrt(np.mean(np.square(X), axis=0)) * np.sqrt(np.mean(np.square(y)))  # of the sums in pull
     everywhere = np.ones(len(params), dtype=bool)
     for shrunk in (everywhere, np.arange(len(params)) != intercept):
-        for kinds in ("ridge",), ("lasso",), ("ridge", "lasso"):
+        for kinds in (("ridge",), ("lasso",), ("ridge", "lasso")):
             weights = _solved(pull / size, params, shrunk, kinds, size)
             if weights is not None:
-                return CoefficientPenalty(*(tuple(weights[kind] * shrunk) for kind in ("ridge", "lasso")))
+                ridge, lasso = (tuple(weights[kind] * shrunk) for kind in ("ridge", "lasso"))
+                return CoefficientPenalty(ridge, lasso)
     return None
 
 
-def _solved(pull, params, shrunk, kinds, size):
+def _solved(
+    pull: np.ndarray, params: np.ndarray, shrunk: np.ndarray, kinds: tuple[str, ...], size: np.ndarray
+) -> dict[str, float] | None:
     """Weights that explain the pull on the coefficients, by kind; None where nothing does."""
     columns = {"ridge": params / size, "lasso": np.sign(params) / size}
     used = shrunk & (params != 0)

@@ -19,7 +19,7 @@ from ..errors import InputError, InputTypeError, StabconfWarning
 from ..files import write_whole
 from ..rank import conformal_rank, kth_smallest
 from ..results.fitting import fit_in_scope
-from ..results.regression import Results
+from ..results.regression import ObjectiveResults
 from ..sets import METHODS, progress_bar, refitted
 from ..show.plots import PALETTE
 
@@ -56,7 +56,7 @@ def oracle(results, exog, y, alpha=None):
        lower  upper
     0  169.0  475.0
     """
-    if not isinstance(results, Results):
+    if not isinstance(results, ObjectiveResults):
         raise InputTypeError(
             f"results is a {type(results).__name__}: give the results of a loss and a penalty"
         )

@@ -1,0 +1,104 @@
+"""What a user may ask of the intervals: the types of the options, and how some become arrays.
+
+`conf_int_conformal` and what is made from it call these. Which method takes which option is said in `sets`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from ..checks import is_number
+from ..data.design import Design
+from ..data.frames import by_label
+from ..errors import InputError, InputTypeError
+from ..rank import Peers
+from ..sets import FixedScale, LearnedScale
+
+# Types of what a user may give; None is "not given", and for new rows "the training rows".
+Table: TypeAlias = pd.DataFrame | Mapping[str, Sequence[Any]]
+New: TypeAlias = Table | None
+Level: TypeAlias = float | None
+Numbers: TypeAlias = float | Sequence[float] | np.ndarray | None
+Side: TypeAlias = Literal["two-sided", "upper", "lower"]
+Bound: TypeAlias = Literal["curvature", "norm", "ball", "paper"] | None
+Groups: TypeAlias = str | Sequence[str] | None
+PerRow: TypeAlias = float | str | Callable[[pd.DataFrame], Any] | Sequence[Any] | np.ndarray | None
+
+Options: TypeAlias = dict[str, Any]  # by name, those that were given
+Among: TypeAlias = list[tuple[np.ndarray, Peers]] | None  # groups of new rows, and their peers
+
+_NO_OPTIONS = {"self", "exog", "alpha", "method", "side", "unknown", "__class__"}
+
+
+def given_options(call: dict[str, Any]) -> Options:
+    """The options that were given, from the ``locals()`` of `conf_int_conformal`.
+
+    Keywords that it does not have are among them: the method refuses them by name.
+    """
+    named = {name: value for name, value in call.items() if name not in _NO_OPTIONS}
+    return {name: value for name, value in {**named, **call["unknown"]}.items() if value is not None}
+
+
+def as_responses(
+    z_hat: Any, exog: pd.DataFrame, predictions: np.ndarray, complete: np.ndarray
+) -> np.ndarray:
+    """Responses for the complete new rows, (m,), or (m, b) where several are given.
+
+    ``z_hat`` is a number, "prediction", a callable of ``exog``, or a list of these.
+    """
+    if isinstance(z_hat, (list, tuple)):
+        if not z_hat:
+            raise InputError("z_hat=[] is empty: give a response, 'prediction' or a callable, or several")
+        each = [as_responses(one, exog, predictions, complete) for one in z_hat]
+        return each[0] if len(each) == 1 else np.column_stack(each)
+    if isinstance(z_hat, str) and z_hat == "prediction":
+        return predictions[complete]
+    if callable(z_hat):
+        values = np.asarray(by_label(z_hat(exog), exog.index, "what z_hat returns"), dtype=float)
+        if values.shape not in ((), predictions.shape):
+            raise InputError(
+                f"z_hat returned values of shape {values.shape}: it must give one for each of the "
+                f"{len(predictions)} rows"
+            )
+        values = np.broadcast_to(values, predictions.shape)[complete]
+    elif is_number(z_hat):
+        values = np.full(np.count_nonzero(complete), float(z_hat))
+    else:
+        named = "z_hat" if np.ndim(z_hat) else f"z_hat={z_hat!r}"
+        raise InputTypeError(
+            f"{named} is a {type(z_hat).__name__}: give a number, 'prediction' or a callable"
+        )
+    if not np.all(np.isfinite(values)):
+        raise InputError("z_hat has values that are not finite: give finite responses")
+    return values
+
+
+def as_scale(
+    scale: Any, design: Design, exog: New, complete: np.ndarray
+) -> tuple[FixedScale | LearnedScale, np.ndarray]:
+    """The scale of the rows, fixed numbers or columns that it is learned from, and which rows have one."""
+    if scale is True:  # the columns of the model itself
+        new = design.X if exog is None else design.new_rows(exog)[0]
+        return LearnedScale(design.X, new[complete]), complete
+    if not (isinstance(scale, str) or callable(scale)):
+        raise InputTypeError(
+            f"scale={scale!r} is a {type(scale).__name__}: give a column, a formula such as '~ x1', True "
+            "for the model's own columns, or a callable"
+        )
+    trained, new = design.beside(scale, exog, complete)
+    if isinstance(scale, str) and scale.lstrip().startswith("~"):
+        return LearnedScale(trained, new), complete
+    if new.shape == (int(np.count_nonzero(complete)),):
+        known = ~np.isnan(new)
+        complete = complete.copy()
+        complete[complete] = known
+        new = new[known]
+    for values, count in ((trained, len(design.y)), (new, int(np.count_nonzero(complete)))):
+        if values.shape != (count,):
+            raise InputError(f"scale={scale!r} has shape {values.shape}: it must have one value a row")
+        if not (np.all(np.isfinite(values)) and np.all(values > 0)):
+            bad = values[~(np.isfinite(values) & (values > 0))][0]
+            raise InputError(f"scale={scale!r} has the value {bad:g}: scales must be positive and finite")
+    return FixedScale(trained, new), complete
