@@ -7,9 +7,10 @@ from problems import KINDS, LOSS_INSTANCES, draw
 from referee import conic_minimiser, objective
 from scipy import optimize
 
+from stabconf import solvers
 from stabconf.errors import InputError
 from stabconf.losses import LAD, Huber, Linex, LogCosh, Power, PseudoHuber, Quantile, Squared
-from stabconf.solvers import Problem, minimise, solve
+from stabconf.solvers import Problem, minimise
 
 SMOOTH = [Squared(), Huber(), PseudoHuber(), LogCosh(), Linex(0.3)]
 
@@ -235,8 +236,8 @@ def test_solve_finds_the_minimiser_of_smallest_norm_and_hands_the_unique_problem
         seen.append((problem.X.shape[1], extra is None))
         return solution
 
-    squared = solve(Problem(X, v, Squared(), none, none), finish)
+    squared = solvers.solve(Problem(X, v, Squared(), none, none), finish)
     np.testing.assert_allclose(squared.x, np.linalg.pinv(X) @ v, atol=1e-8)
-    lad = solve(Problem(X, v, LAD(), none, none), finish, tol=1e-7, max_iter=500)
+    lad = solvers.solve(Problem(X, v, LAD(), none, none), finish, tol=1e-7, max_iter=500)
     assert lad.success and lad.x[2] == pytest.approx(lad.x[3], abs=1e-6)
     assert seen == [(3, True), (4, False)]
