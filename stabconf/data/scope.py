@@ -1,35 +1,37 @@
-"""What a formula takes from the calling scope: found, copied, matched to the rows, made to pickle."""
+"""What a formula takes from the calling scope: found, copied, matched to the rows. `design` keeps it.
 
-import types
+Functions, modules, numbers and arrays stay names of the scope; a Series with a value for each row becomes a
+column.
+"""
+
+from collections.abc import Iterable, Mapping
 from importlib import import_module
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import patsy
 
-from .frames import by_label, copied, has_labels, listed
+from .frames import by_label, copied, has_labels
 
-__all__ = ["as_columns", "modules_by_name", "modules_found", "row_values", "taken_from"]
+__all__ = ["caller_scope", "taken_from", "with_modules", "without_modules"]
 
 
-def taken_from(scope, names, index):
-    """Values of the calling scope, as copies.
+def caller_scope(depth: int) -> Mapping[str, Any]:
+    """The names visible ``depth`` frames above the caller of this function."""
+    return patsy.EvalEnvironment.capture(depth + 1).namespace
 
-    Parameters
-    ----------
-    scope : mapping
-    names : iterable of str
-        What the formula names and data does not have.
-    index : Index
-        Labels of the rows of data.
 
-    Returns
-    -------
-    found : dict
-        Functions, modules, numbers, arrays, ... by name.
-    columns : dict
-        Series with a value for each row, matched to the rows by label.
+def taken_from(
+    scope: Mapping[str, Any], names: Iterable[str], index: pd.Index
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Copies of what the formula names and data, with rows ``index``, does not have.
+
+    Returns names of the scope, and columns: Series matched to the rows by label.
     """
-    found, columns = {}, {}
+    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for name in sorted(names):
         try:
             value = scope[name]
@@ -46,30 +48,12 @@ def taken_from(scope, names, index):
     return found, columns
 
 
-def row_values(scope, count):
-    """Names of the arrays with a value for each of ``count`` rows."""
-    return [name for name, value in scope.items() if np.ndim(value) == 1 and len(value) == count]
+def without_modules(scope: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The scope and, apart, the names of its modules, for a module cannot be pickled."""
+    modules = {name: value.__name__ for name, value in scope.items() if isinstance(value, ModuleType)}
+    return {name: value for name, value in scope.items() if name not in modules}, modules
 
 
-def as_columns(names):
-    """What to do about variables that new rows need, in words."""
-    return (
-        f"{listed(names, 'variable')} of the calling scope had one value a training row: make it a column "
-        "of both frames"
-    )
-
-
-def modules_by_name(scope):
-    """The values with modules as their names, which can be pickled; `modules_found` is the way back."""
-    return {
-        name: ("module", value.__name__) if isinstance(value, types.ModuleType) else ("value", value)
-        for name, value in scope.items()
-    }
-
-
-def modules_found(scope):
-    """What `modules_by_name` was given."""
-    return {
-        name: import_module(content) if kind == "module" else content
-        for name, (kind, content) in scope.items()
-    }
+def with_modules(scope: Mapping[str, Any], modules: Mapping[str, str]) -> dict[str, Any]:
+    """What `without_modules` was given."""
+    return {**scope, **{name: import_module(module) for name, module in modules.items()}}

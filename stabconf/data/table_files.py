@@ -1,9 +1,12 @@
-"""Tables in files: CSV, TSV and Parquet, by the ending of the name."""
+"""Tables in files: CSV, TSV and Parquet, by the ending of the name; for the command line."""
 
 import io
 import zlib
+from collections.abc import Callable
 from lzma import LZMAError
+from os import PathLike
 from pathlib import Path
+from typing import TypeVar
 from zipfile import BadZipFile
 
 import pandas as pd
@@ -16,8 +19,11 @@ __all__ = ["check_table_path", "read_table", "table_kind", "write_table"]
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _PACKED = (".gz", ".bz2", ".xz", ".zip")
 
+FilePath = str | PathLike[str]
+_Made = TypeVar("_Made")
 
-def table_kind(path):
+
+def table_kind(path: FilePath) -> str:
     """ ".csv", ".tsv" or ".parquet"; text may be packed (``.csv.gz``) for reading.
 
     Examples
@@ -32,7 +38,7 @@ def table_kind(path):
     return kind
 
 
-def read_table(path):
+def read_table(path: FilePath) -> pd.DataFrame:
     """A table from a file."""
     kind = table_kind(path)
     if not Path(path).is_file():
@@ -48,7 +54,7 @@ def read_table(path):
         raise InputError(f"{str(path)!r} cannot be read as {kind[1:].upper()}: {reason}") from error
 
 
-def _separated(path, kind):
+def _separated(path: FilePath, kind: str) -> pd.DataFrame:
     frame = pd.read_csv(path, sep=_SEPARATORS[kind])
     if frame.shape[1] == 1 and any(
         sign in str(frame.columns[0]) for sign in {";", ",", "\t"} - {_SEPARATORS[kind]}
@@ -60,7 +66,7 @@ def _separated(path, kind):
     return frame
 
 
-def check_table_path(path, argument):
+def check_table_path(path: FilePath, argument: str) -> str:
     """The kind of a table to write, once it is known that it can be; errors name ``argument``."""
     kind = table_kind(check_folder(path, argument))
     if Path(path).suffix.lower() != kind:
@@ -70,7 +76,7 @@ def check_table_path(path, argument):
     return kind
 
 
-def write_table(path, frame):
+def write_table(path: FilePath, frame: pd.DataFrame) -> Path:
     """Write a table, index included, whole or not at all."""
     kind = check_table_path(path, "path")
     if kind == ".parquet":
@@ -82,7 +88,7 @@ def write_table(path, frame):
     return write_whole(path, frame.to_csv(sep=_SEPARATORS[kind]).encode("utf-8"))
 
 
-def _with_pyarrow(action):
+def _with_pyarrow(action: Callable[[], _Made]) -> _Made:
     try:
         return action()
     except ImportError as error:
