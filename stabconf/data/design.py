@@ -7,28 +7,14 @@ do not matter.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from ..errors import DataWarning, FormulaError, InputError, InputTypeError, warn_user
+from . import formulas
 from .cells import check_column, check_new_column
-from .formulas import (
-    TRANSFORMS,
-    both_sides,
-    column_kinds,
-    column_of,
-    design_rows,
-    factor_codes,
-    formula_codes,
-    is_column,
-    names_in,
-    names_of,
-    pair_of_designs,
-    right_side,
-    term_values,
-)
 from .frames import (
     as_frame,
     by_label,
@@ -75,21 +61,21 @@ class Design:
     def __init__(
         self, formula: str, data: pd.DataFrame, scope: Mapping[str, Any], outside: tuple[str, ...] = ()
     ) -> None:
-        left, right = formula_codes(formula)
-        used = names_in(*left, *right)
+        left, right = formulas.formula_codes(formula)
+        used = formulas.names_in(*left, *right)
         names, columns = taken_from(scope, used - set(data.columns), data.index)
         data = copied(data)  # all of it, for options may name any column
         for name, values in columns.items():
             data[name] = values
         frame = plain_columns(data, used, "data")
         for code in left + right:
-            name, category = column_of(code)
+            name, category = formulas.column_of(code)
             if name in frame.columns:
                 check_column(frame[name], name, code in left, category)
         self.formula = formula
         self._frame, self._data, self._scope = frame, data, names
         self._outside = (*outside, *columns)
-        y, X, self.kept = both_sides(formula, frame, names)
+        y, X, self.kept = formulas.both_sides(formula, frame, names)
         self._left: Any = y.design_info
         self._info: Any = X.design_info
         self.names: list[str] = list(self._info.column_names)
@@ -98,8 +84,8 @@ class Design:
         self.X: np.ndarray = np.ascontiguousarray(X.to_numpy(dtype=float))
         self.index: pd.Index = frame.index[self.kept]
         self.dropped: pd.Index = frame.index.delete(self.kept)
-        self.kinds = column_kinds(self._info, frame, self.kept)
-        self.transformed = not is_column(self.response, frame.columns)
+        self.kinds = formulas.column_kinds(self._info, frame, self.kept)
+        self.transformed = not formulas.is_column(self.response, frame.columns)
 
     @property
     def intercept(self) -> int | None:
@@ -109,7 +95,7 @@ class Design:
     @property
     def predictors(self) -> list[str]:
         """Columns of the frame that the right-hand side uses."""
-        used = names_of(self._info)
+        used = formulas.names_of(self._info)
         return [column for column in self._frame.columns if column in used]
 
     @property
@@ -133,7 +119,7 @@ class Design:
         rows = np.full((len(frame), len(self.names)), np.nan)
         if complete.any():
             try:
-                rows = design_rows(self._info, values[complete], len(frame))
+                rows = formulas.design_rows(self._info, values[complete], len(frame))
             except Exception as error:
                 raise self._new_row_error(error, frame) from error
         check_finite(rows, self.names, frame.index, "exog", allow_nan=True)
@@ -155,36 +141,29 @@ class Design:
                 levels += [level for level in pd.unique(both[name]) if level not in levels]
                 both[name] = pd.Categorical(both[name], categories=levels)
         try:
-            made = right_side(self.formula, both, self._scope)
+            made = formulas.right_side(self.formula, both, self._scope)
         except Exception as error:
             raise self._new_row_error(error, frame) from error
         n = len(self.y)
         place, X = made.index.to_numpy(), made.to_numpy(dtype=float)
-        kinds = column_kinds(made.design_info, both, place)
-        design = self._copy()
-        design._info = made.design_info
-        design.names = list(made.columns)
-        design.X = np.ascontiguousarray(X[:n])
-        design.kinds = kinds.take(slice(n))
+        kinds = formulas.column_kinds(made.design_info, both, place)
+        design = object.__new__(type(self))
+        learned = {"_info": made.design_info, "names": list(made.columns), "kinds": kinds.take(slice(n))}
+        design.__dict__.update(self.__dict__, X=np.ascontiguousarray(X[:n]), **learned)
         rows = np.full((len(frame), X.shape[1]), np.nan)
         rows[np.flatnonzero(complete)[place[n:] - n]] = X[n:]
         check_finite(rows, design.names, frame.index, "exog", allow_nan=True)
         return design, column_units(X, kinds, standardize)[0], rows, frame.index
 
-    def _copy(self) -> Self:
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__)
-        return made
-
     def responses(self, new: object) -> np.ndarray | None:
         """Responses of new rows as the formula makes them (m,), NaN where missing; None if not there."""
         frame = as_frame(new, "exog")
-        used = names_of(self._left) & set(self._frame.columns)
+        used = formulas.names_of(self._left) & set(self._frame.columns)
         if not used or used - set(frame.columns):
             return None
         values = plain_columns(frame, used, "exog").reset_index(drop=True)
         with formula_errors(f"exog cannot be put through the left side of {self.formula!r}"):
-            return design_rows(self._left, values, len(frame))[:, 0]
+            return formulas.design_rows(self._left, values, len(frame))[:, 0]
 
     def beside(
         self, what: str | Callable[[pd.DataFrame], Any], new: object, complete: np.ndarray
@@ -193,7 +172,7 @@ class Design:
         frames = self.frame_of(None), self.frame_of(new)[complete]
         if isinstance(what, str) and what.lstrip().startswith("~"):
             with formula_errors(f"scale={what!r} cannot be evaluated"):
-                return pair_of_designs(what, frames, {"np": np, **self._scope})
+                return formulas.pair_of_designs(what, frames, {"np": np, **self._scope})
         name = "the values of scale" if callable(what) else f"scale={what!r}"
         pair = zip(column_or_call(what, frames, "scale", "a callable"), frames, strict=True)
         first, second = (numbers(by_label(values, frame.index, name), name) for values, frame in pair)
@@ -209,24 +188,22 @@ class Design:
         frame = self.frame_of(new)
         names = {"np": np, "pd": pd, **(scope or {}), **self._scope}
         codes = self._codes(term, frame, argument)
-        return {code: term_values(code, frame, names, argument) for code in codes}
+        return {code: formulas.term_values(code, frame, names, argument) for code in codes}
 
     def terms(self, term: str, new: object, argument: str) -> dict[str, Any]:
         """The same as arrays (m,) or Categoricals, where terms may have patsy's transforms."""
-        found = self.factors(term, new, argument, TRANSFORMS)
-        return {
-            name: values.array
-            if isinstance(values.dtype, pd.CategoricalDtype)
-            else values.infer_objects().to_numpy()
-            for name, values in found.items()
-        }
+        made = {}
+        for name, values in self.factors(term, new, argument, formulas.TRANSFORMS).items():
+            ordered = isinstance(values.dtype, pd.CategoricalDtype)
+            made[name] = values.array if ordered else values.infer_objects().to_numpy()
+        return made
 
     def _codes(self, term: str, frame: pd.DataFrame, argument: str) -> list[str]:
         """The factors of a term as expressions; the name of a column is taken as such, whatever it says."""
         columns = self._data.columns
         known = term in columns or term in frame.columns
-        codes = [term] if known else factor_codes(term, argument)
-        named = {term} if known else names_in(*codes)
+        codes = [term] if known else formulas.factor_codes(term, argument)
+        named = {term} if known else formulas.names_in(*codes)
         rows, lacking = "new", [name for name in columns if name in named and name not in frame.columns]
         if known and term not in columns:
             rows, lacking = "training", [term]
@@ -262,7 +239,9 @@ class Design:
         """Arrays of the calling scope with a value for each training row, and no column in new rows."""
         count = len(self.labels)
         found = [name for name, value in self._scope.items() if np.ndim(value) == 1 and len(value) == count]
-        return [name for name in found if name not in frame.columns and name in names_of(self._info)]
+        return [
+            name for name in found if name not in frame.columns and name in formulas.names_of(self._info)
+        ]
 
     def _new_row_error(self, error: Exception, frame: pd.DataFrame) -> InputError:
         """A category or scope error in the user's terms."""

@@ -2,11 +2,11 @@
 
 import io
 import zlib
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from lzma import LZMAError
 from os import PathLike
 from pathlib import Path
-from typing import TypeVar
 from zipfile import BadZipFile
 
 import pandas as pd
@@ -20,7 +20,6 @@ _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _PACKED = (".gz", ".bz2", ".xz", ".zip")
 
 FilePath = str | PathLike[str]
-_Made = TypeVar("_Made")
 
 
 def table_kind(path: FilePath) -> str:
@@ -45,7 +44,8 @@ def read_table(path: FilePath) -> pd.DataFrame:
         raise InputError(f"there is no file {str(path)!r}")
     try:
         if kind == ".parquet":
-            return _with_pyarrow(lambda: pd.read_parquet(path, engine="pyarrow"))
+            with _pyarrow():
+                return pd.read_parquet(path, engine="pyarrow")
         return _separated(path, kind)
     except (ValueError, OSError, EOFError, BadZipFile, LZMAError, zlib.error) as error:
         if isinstance(error, InputError):
@@ -83,14 +83,16 @@ def write_table(path: FilePath, frame: pd.DataFrame) -> Path:
         out = io.BytesIO()
         plain = frame.copy()
         plain.attrs = {}  # records of the intervals, which Parquet cannot hold
-        _with_pyarrow(lambda: plain.to_parquet(out, engine="pyarrow"))
+        with _pyarrow():
+            plain.to_parquet(out, engine="pyarrow")
         return write_whole(path, out.getvalue())
     return write_whole(path, frame.to_csv(sep=_SEPARATORS[kind]).encode("utf-8"))
 
 
-def _with_pyarrow(action: Callable[[], _Made]) -> _Made:
+@contextmanager
+def _pyarrow() -> Iterator[None]:
     try:
-        return action()
+        yield
     except ImportError as error:
         raise InputError(
             "Parquet needs pyarrow: pip install pyarrow (or 'stabconf[parquet]'), or use .csv"

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -66,11 +67,10 @@ def solve(
     problem: Problem,
     finish: Callable[[Problem, Solution, np.ndarray | None], Solution] | None = None,
     *,
-    solver: str = "auto",
     tol: float = 1e-8,
-    max_iter: int = 1000,
+    **solving: Any,
 ) -> Solution:
-    """The minimiser of smallest norm where several tie.
+    """The minimiser of smallest norm where several tie; ``solving`` are options of `minimise`.
 
     ``finish`` may better the solution of the problem that has one minimiser; its third argument are the
     vanishing ridge weights (p,), or None.
@@ -84,7 +84,7 @@ def solve(
     """
     ties = smallest_norm(problem)
     unique = ties.apply(problem)
-    found = minimise(unique, solver=solver, tol=tol, max_iter=max_iter)
+    found = minimise(unique, tol=tol, **solving)
     if finish is not None:
         found = finish(unique, found, ties.extra)
     return ties.lift(problem, found, tol)

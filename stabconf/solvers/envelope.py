@@ -33,18 +33,16 @@ class Point(NamedTuple):
 class Envelope:
     """The objective with every kink replaced by its Moreau envelope around the last multipliers.
 
-    ``eps`` is the envelope's width for the rows, times ``l1_unit`` (p,) for the L1 part; ``u`` (n,), ``u1``
-    (p,) are the multipliers and ``theta`` (p,) the point of the last round; ``damp`` (p,) weighs a proximal
-    term that keeps the Newton system regular where the penalty does not; ``norms`` (p,) are the column
-    norms and ``floor`` (p,) sizes of the gradient that rounding errors are relative to.
+    ``last`` is the point of the last round with its multipliers; ``eps`` the envelope's width for the rows,
+    times ``l1_unit`` (p,) for the L1 part; ``damp`` (p,) weighs a proximal term that keeps the Newton
+    system regular where the penalty does not; ``norms`` (p,) are the column norms and ``floor`` (p,) sizes
+    of the gradient that rounding errors are relative to.
     """
 
     problem: Problem
+    last: Point
     eps: float
     l1_unit: np.ndarray
-    theta: np.ndarray
-    u: np.ndarray
-    u1: np.ndarray
     damp: np.ndarray
     norms: np.ndarray
     floor: np.ndarray
@@ -54,15 +52,15 @@ class Envelope:
     def point(self, theta: np.ndarray, r: np.ndarray) -> Point:
         """The point at ``theta`` with residuals ``r``: the envelope's slopes are its multipliers."""
         loss, lasso = self.problem.loss, self.problem.lasso
-        u = loss.prox_slope(r + self.eps * self.u, self.eps) if self.has_prox else loss.derivative(r)
-        u1 = self.u1
+        u = loss.prox_slope(r + self.eps * self.last.u, self.eps) if self.has_prox else loss.derivative(r)
+        u1 = self.last.u1
         if self.has_l1:
             u1 = np.clip(theta / (self.eps * self.l1_unit) + u1, -lasso, lasso)
         return Point(theta, r, u, u1)
 
     def pull(self, theta: np.ndarray) -> np.ndarray:
         """Gradient (p,) of the penalty's quadratic part and of the proximal term."""
-        return self.problem.ridge * theta + self.damp * (theta - self.theta)
+        return self.problem.ridge * theta + self.damp * (theta - self.last.theta)
 
     def hessian(self, here: Point) -> np.ndarray:
         """Second derivative (p, p)."""
@@ -92,9 +90,9 @@ class Envelope:
         return float(np.max(np.abs(e) / size, initial=0.0)) + slack / max(1.0, total)
 
 
-def envelope_of(problem: Problem, theta: np.ndarray, width: float, u: np.ndarray | None = None) -> Envelope:
-    """The `Envelope` of a given width around a point and multipliers of its rows (zeros by default)."""
-    n, p = problem.X.shape
+def envelope_of(problem: Problem, last: Point, width: float) -> Envelope:
+    """The `Envelope` of a given width around a point."""
+    n = len(problem.v)
     loss, lasso = problem.loss, problem.lasso
     norms = np.sqrt(np.einsum("ij,ij->j", problem.X, problem.X))
     column = np.where(norms > 0, norms, 1.0) / math.sqrt(n)
@@ -102,11 +100,9 @@ def envelope_of(problem: Problem, theta: np.ndarray, width: float, u: np.ndarray
     floor = norms * (0.0 if loss.needs_prox else np.linalg.norm(loss.derivative(problem.v)))
     return Envelope(
         problem,
+        last,
         eps=width,
         l1_unit=1.0 / (column * np.where(lasso > 0, lasso, 1.0)),
-        theta=theta,
-        u=np.zeros(n) if u is None else u,
-        u1=np.zeros(p),
         damp=np.where(problem.ridge > 0, 0.0, 1e-7 * n * column**2),
         norms=norms,
         floor=floor,
@@ -115,17 +111,15 @@ def envelope_of(problem: Problem, theta: np.ndarray, width: float, u: np.ndarray
     )
 
 
-def minimise_envelope(
-    stage: Envelope, theta: np.ndarray, r: np.ndarray, target: float, max_iter: int
-) -> tuple[Point, int]:
-    """Newton's method on the envelope, to a relative gradient of ``target`` or to rounding errors."""
+def minimise_envelope(stage: Envelope, target: float, max_iter: int) -> tuple[Point, int]:
+    """Newton's method from the last point, to a relative gradient of ``target`` or to rounding errors."""
     problem = stage.problem
     noise = 1e-15
     if stage.has_prox:
         noise += 1e-16 * float(np.max(np.abs(problem.v), initial=0.0)) / stage.eps
     target = max(target, noise)
     previous = math.inf
-    here = stage.point(theta, r)
+    here = stage.point(stage.last.theta, stage.last.r)
     for steps in range(max_iter + 1):
         pull = stage.pull(here.theta)
         gradient = pull + here.u1 + problem.tilt - problem.X.T @ here.u

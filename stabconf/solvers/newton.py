@@ -79,10 +79,10 @@ def _working_set(problem: Problem, theta: np.ndarray, size: int, max_iter: int) 
     A few smoothed steps on all rows come first: they bring ``theta`` so close that few rows are near.
     """
     X, v = problem.X, problem.v
-    r = problem.residuals(theta)
-    scale = _typical(r)
-    stage = envelope_of(problem, theta, _APPROACH * scale)
-    here, nit = minimise_envelope(stage, theta, r, 1e-3 * _APPROACH, _APPROACH_STEPS)
+    start = _start(problem, theta)
+    scale = _typical(start.r)
+    stage = envelope_of(problem, start, _APPROACH * scale)
+    here, nit = minimise_envelope(stage, 1e-3 * _APPROACH, _APPROACH_STEPS)
     theta, r, guess = here.theta, here.r, here.u
     near = np.zeros(len(v), dtype=bool)
     while True:
@@ -118,20 +118,19 @@ def _multipliers_method(
     """
     steps_only = problem.loss.kind == "step"
     loosest = 1e-4 if narrowest == _NARROWEST else 1e-2
-    r = problem.residuals(theta)
+    here = best = _start(problem, theta, u)
     # A start that fits every row leaves rounding errors, which are no size to go by.
-    size = scale or max(_typical(r), _SMALLEST * _typical(problem.v))
-    stage = envelope_of(problem, theta, (_WARM if scale else _WIDEST) * size, u)
+    size = scale or max(_typical(here.r), _SMALLEST * _typical(problem.v))
+    stage = envelope_of(problem, here, (_WARM if scale else _WIDEST) * size)
     one_stage = not (stage.has_prox or stage.has_l1 or stage.damp.any())
     finish = _active_set if steps_only else _polish
     # Steep slopes (linex) need envelopes that are narrow against the slope, not only the residual.
     thinnest = narrowest * size * (1.0 if steps_only else 1e-6)
-    here = best = Point(theta, r, stage.u, stage.u1)
     least = math.inf
     nit = stalled = 0
     for _ in range(_ROUNDS):
         target = 1e-14 if one_stage else min(loosest, (stage.eps / size) ** 2)
-        here, steps = minimise_envelope(stage, here.theta, here.r, target, max_iter - nit)
+        here, steps = minimise_envelope(stage, target, max_iter - nit)
         nit += steps
         candidates = [here]
         narrow = one_stage or stage.eps <= _FINISH * size
@@ -149,9 +148,14 @@ def _multipliers_method(
         rough = narrowest > _NARROWEST and stage.eps <= narrowest * size
         if one_stage or rough or least <= _EXACT or stalled == 3 or nit >= max_iter:
             break
-        eps = max(stage.eps * _SHRINK, thinnest)
-        stage = replace(stage, eps=eps, theta=here.theta, u=here.u, u1=here.u1)
+        stage = replace(stage, eps=max(stage.eps * _SHRINK, thinnest), last=here)
     return best, nit
+
+
+def _start(problem: Problem, theta: np.ndarray, u: np.ndarray | None = None) -> Point:
+    """The point at ``theta`` with multipliers of its rows (zeros by default)."""
+    n, p = problem.X.shape
+    return Point(theta, problem.residuals(theta), np.zeros(n) if u is None else u, np.zeros(p))
 
 
 def _active_set(problem: Problem, here: Point) -> Point:
