@@ -7,6 +7,8 @@ do not matter.
 """
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +17,7 @@ import pandas as pd
 from ..errors import DataWarning, FormulaError, InputError, InputTypeError, warn_user
 from . import formulas
 from .cells import check_column, check_new_column
+from .formulas import caller_scope
 from .frames import (
     as_frame,
     by_label,
@@ -26,7 +29,6 @@ from .frames import (
     numbers,
     plain_columns,
 )
-from .scope import caller_scope, taken_from, with_modules, without_modules
 from .units import ColumnUnits, column_units
 
 __all__ = ["Design", "build_design", "caller_scope", "learned_units"]
@@ -63,7 +65,7 @@ class Design:
     ) -> None:
         left, right = formulas.formula_codes(formula)
         used = formulas.names_in(*left, *right)
-        names, columns = taken_from(scope, used - set(data.columns), data.index)
+        names, columns = formulas.taken_from(scope, used - set(data.columns), data.index)
         data = copied(data)  # all of it, for options may name any column
         for name, values in columns.items():
             data[name] = values
@@ -238,10 +240,9 @@ class Design:
     def _row_values(self, frame: pd.DataFrame) -> list[str]:
         """Arrays of the calling scope with a value for each training row, and no column in new rows."""
         count = len(self.labels)
-        found = [name for name, value in self._scope.items() if np.ndim(value) == 1 and len(value) == count]
-        return [
-            name for name in found if name not in frame.columns and name in formulas.names_of(self._info)
-        ]
+        used = formulas.names_of(self._info) if self._scope else set()
+        found = {name: value for name, value in self._scope.items() if name in used - set(frame.columns)}
+        return [name for name, value in found.items() if np.ndim(value) == 1 and len(value) == count]
 
     def _new_row_error(self, error: Exception, frame: pd.DataFrame) -> InputError:
         """A category or scope error in the user's terms."""
@@ -256,12 +257,19 @@ class Design:
         return FormulaError(f"exog cannot be put through {self.formula!r}: {text}{hint}")
 
     def __getstate__(self) -> dict[str, Any]:
-        scope, modules = without_modules(self._scope)
-        state = {"formula": self.formula, "data": self._data, "outside": self._outside}
-        return {**state, "scope": scope, "modules": modules}
+        # A module cannot be pickled: its name stands for it.
+        modules = {name: value for name, value in self._scope.items() if isinstance(value, ModuleType)}
+        return {
+            "formula": self.formula,
+            "data": self._data,
+            "outside": self._outside,
+            "scope": {name: value for name, value in self._scope.items() if name not in modules},
+            "modules": {name: module.__name__ for name, module in modules.items()},
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        scope = with_modules(state["scope"], state["modules"])
+        modules = {name: import_module(module) for name, module in state["modules"].items()}
+        scope = {**state["scope"], **modules}
         Design.__init__(self, state["formula"], state["data"], scope, state["outside"])
 
 

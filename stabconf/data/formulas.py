@@ -1,12 +1,12 @@
 """Formulas and their pieces, as patsy reads them: names, factors, designs, the value of one factor.
 
-`design` evaluates whole formulas; groups, tables and figures go by single terms, through `term_values`.
-patsy is seen here alone, but for the capture of the calling scope.
+`design` evaluates whole formulas, with what they name of the calling scope; groups, tables and figures go
+by single terms, through `term_values`. patsy is seen here alone.
 """
 
 import ast
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,13 @@ import pandas as pd
 import patsy
 
 from ..errors import FormulaError, InputError
-from .frames import by_label, check_duplicates, formula_errors, plain_columns
+from .frames import by_label, check_duplicates, copied, formula_errors, has_labels, plain_columns
 from .units import ColumnKinds
 
 __all__ = [
     "TRANSFORMS",
     "both_sides",
+    "caller_scope",
     "column_kinds",
     "column_of",
     "design_rows",
@@ -30,6 +31,7 @@ __all__ = [
     "names_of",
     "pair_of_designs",
     "right_side",
+    "taken_from",
     "term_values",
 ]
 
@@ -51,6 +53,36 @@ class DropMissing(patsy.NAAction):
     def handle_NA(self, values: Any, is_NAs: Any, origins: Any) -> Any:
         self.kept = np.flatnonzero(~np.logical_or.reduce(is_NAs))
         return super().handle_NA(values, is_NAs, origins)
+
+
+def caller_scope(depth: int) -> Mapping[str, Any]:
+    """The names visible ``depth`` frames above the caller of this function."""
+    return patsy.EvalEnvironment.capture(depth + 1).namespace
+
+
+def taken_from(
+    scope: Mapping[str, Any], names: Iterable[str], index: pd.Index
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Copies of what the formula names and data, with rows ``index``, does not have.
+
+    Returns names of the scope, and columns: Series matched to the rows by label.
+    """
+    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
+    for name in sorted(names):
+        try:
+            value = scope[name]
+        except KeyError:
+            if name != "np":
+                continue
+            value = np
+        if not isinstance(value, pd.Series):
+            found[name] = copied(value)
+        elif len(value) == len(index) or has_labels(value.index, index).all():
+            columns[name] = by_label(value, index, f"{name!r} of the calling scope").array.copy()
+        else:  # knots, say
+            found[name] = value.to_numpy(copy=True)
+    return found, columns
 
 
 def names_in(*codes: str) -> set[str]:
