@@ -1,6 +1,11 @@
-"""Small checks of argument values that several modules share."""
+"""Small checks of argument values that several rooms share: numbers, counts, alphas, candidates.
+
+Each names the argument, the offending value and what to do.
+"""
 
 import numbers
+from collections.abc import Iterable
+from typing import TypeGuard
 
 import numpy as np
 
@@ -11,7 +16,7 @@ __all__ = ["DEFAULT_ALPHA", "check_alpha", "check_candidates", "check_one_alpha"
 DEFAULT_ALPHA = 0.05  # wherever none is given
 
 
-def is_number(value):
+def is_number(value: object) -> TypeGuard[float]:
     """True for real numbers, Python's or numpy's; flags do not count.
 
     Examples
@@ -22,7 +27,7 @@ def is_number(value):
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
-def is_count(value, least=1):
+def is_count(value: object, least: int = 1) -> TypeGuard[int]:
     """True for whole numbers from ``least`` on, Python's or numpy's; flags do not count.
 
     Examples
@@ -30,13 +35,12 @@ def is_count(value, least=1):
     >>> is_count(3), is_count(3.0), is_count(True), is_count(1, least=2)
     (True, False, False, False)
     """
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= least
+    return isinstance(value, numbers.Integral) and is_number(value) and value >= least
 
 
-def check_alpha(alpha):
+def check_alpha(alpha: float | Iterable[float]) -> tuple[list[float], bool]:
     """Alphas as a list, and whether a single number was given."""
-    single = np.isscalar(alpha) or alpha is None
-    values = [alpha] if single else list(alpha)
+    values, single = _as_list(alpha)
     if not values:
         raise InputError("alpha=[] is empty: give a number such as 0.05, or several")
     for value in values:
@@ -47,7 +51,7 @@ def check_alpha(alpha):
     return [float(value) for value in values], single
 
 
-def check_one_alpha(alpha):
+def check_one_alpha(alpha: float | Iterable[float]) -> float:
     """An alpha where only one will do."""
     values, single = check_alpha(alpha)
     if not single:
@@ -55,9 +59,9 @@ def check_one_alpha(alpha):
     return values[0]
 
 
-def check_candidates(z, name="z"):
+def check_candidates(z: float | Iterable[float], name: str = "z") -> np.ndarray:
     """Candidate responses as an array of finite numbers."""
-    values = [z] if np.isscalar(z) or z is None else list(z)
+    values, _ = _as_list(z)
     if not values:
         raise InputError(f"{name}=[] is empty: give a candidate response, or several")
     for value in values:
@@ -66,3 +70,10 @@ def check_candidates(z, name="z"):
         if not np.isfinite(value):
             raise InputError(f"{name}={value!r} is not allowed: give finite candidate responses")
     return np.array(values, dtype=float)
+
+
+def _as_list(values: object) -> tuple[list, bool]:
+    """Values as a list, and whether a single one was given."""
+    if np.isscalar(values) or values is None or not isinstance(values, Iterable):
+        return [values], True
+    return list(values), False

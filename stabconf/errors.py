@@ -7,6 +7,7 @@ exceptions derive from `StabconfError`, and also from the built-in class a calle
 
 import sys
 import warnings
+from types import FrameType
 
 __all__ = [
     "StabconfError",
@@ -68,9 +69,12 @@ class MismatchWarning(StabconfWarning):
     """The coefficients of a statsmodels result are not those that minimise its objective."""
 
 
-def warn_user(message, category):
+def warn_user(message: str, category: type[Warning]) -> None:
     """Warn with the line that called the package, however many of its own calls lie between."""
-    frame, level, package = sys._getframe(), 1, __name__.partition(".")[0]
+    package = __name__.partition(".")[0]
+    frame: FrameType | None = sys._getframe()
+    level = 1
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
-        frame, level = frame.f_back, level + 1
+        frame = frame.f_back
+        level += 1
     warnings.warn(message, category, stacklevel=level)

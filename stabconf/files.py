@@ -1,5 +1,6 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all: results, tables, reports and figures are written through here."""
 
+from os import PathLike
 from pathlib import Path
 
 from .errors import InputError
@@ -7,7 +8,7 @@ from .errors import InputError
 __all__ = ["check_folder", "write_whole"]
 
 
-def check_folder(path, argument):
+def check_folder(path: str | PathLike[str], argument: str) -> Path:
     """The path of a file to write, once it is known that its folder is there; errors name ``argument``."""
     target = Path(path)
     if not target.parent.is_dir():
@@ -19,13 +20,8 @@ def check_folder(path, argument):
     return target
 
 
-def write_whole(path, content):
-    """Write bytes beside ``path`` and rename, so that a reader never sees half a file.
-
-    Returns
-    -------
-    pathlib.Path
-    """
+def write_whole(path: str | PathLike[str], content: bytes) -> Path:
+    """Write bytes beside ``path`` and rename, so that a reader never sees half a file."""
     target = Path(path)
     part = target.with_name(target.name + ".part")
     try:

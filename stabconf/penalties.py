@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .checks import is_number
 from .errors import InputError, InputTypeError
@@ -17,42 +18,34 @@ from .errors import InputError, InputTypeError
 __all__ = ["Penalty", "Ridge", "ElasticNet", "NoPenalty", "PENALTIES", "as_penalty"]
 
 
-@dataclass(frozen=True)
 class Penalty:
     """Base class. ``strength`` is per training row; ``l1_ratio`` the share of the L1 part."""
 
     name: ClassVar[str] = ""
-    strength: ClassVar[float] = 0.0
-    l1_ratio: ClassVar[float] = 0.0
+    strength: float = 0.0
+    l1_ratio: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_strength(self.strength)
+        _check_l1_ratio(self.l1_ratio)
 
     @property
-    def strong_convexity(self):
+    def strong_convexity(self) -> float:
         """Strong-convexity constant per training row: ``strength * (1 - l1_ratio)``."""
         return self.strength * (1.0 - self.l1_ratio)
 
-    def weights(self, n, slopes):
-        """Ridge and lasso weights.
-
-        Parameters
-        ----------
-        n : int
-            Number of training rows.
-        slopes : (p,) bool array
-            False for the intercept.
-
-        Returns
-        -------
-        ridge, lasso : (p,) arrays
-        """
+    def weights(self, n: int, slopes: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+        """Ridge and lasso weights (p,) for n training rows; ``slopes`` (p,) is False for the intercept."""
+        slopes = np.asarray(slopes, dtype=float)
         ridge = np.full(len(slopes), n * self.strong_convexity)
-        return ridge, n * self.strength * self.l1_ratio * np.asarray(slopes, dtype=float)
+        return ridge, n * self.strength * self.l1_ratio * slopes
 
-    def value(self, theta, n, slopes):
-        """Penalty of ``theta``."""
+    def value(self, theta: ArrayLike, n: int, slopes: ArrayLike) -> float:
+        """Penalty of ``theta`` (p,)."""
         ridge, lasso = self.weights(n, slopes)
-        return 0.5 * ridge @ np.square(theta) + lasso @ np.abs(theta)
+        return float(0.5 * ridge @ np.square(theta) + lasso @ np.abs(theta))
 
-    def describe(self):
+    def describe(self) -> str:
         """The penalty in words, for tables."""
         return f"{self.name}, {self.strength:g}"
 
@@ -69,8 +62,8 @@ class NoPenalty(Penalty):
 
     name: ClassVar[str] = "none"
 
-    def describe(self):
-        return "none"
+    def describe(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True)
@@ -80,14 +73,11 @@ class Ridge(Penalty):
     Examples
     --------
     >>> Ridge(0.1).value([1.0, 2.0], n=10, slopes=[False, True])
-    np.float64(2.5)
+    2.5
     """
 
     strength: float = 0.01
     name: ClassVar[str] = "ridge"
-
-    def __post_init__(self):
-        _check_strength(self.strength)
 
 
 @dataclass(frozen=True)
@@ -104,18 +94,14 @@ class ElasticNet(Penalty):
     l1_ratio: float = 0.5
     name: ClassVar[str] = "elastic net"
 
-    def __post_init__(self):
-        _check_strength(self.strength)
-        _check_l1_ratio(self.l1_ratio)
-
-    def describe(self):
+    def describe(self) -> str:
         return f"{self.name}, {self.strength:g} (l1_ratio {self.l1_ratio:g})"
 
 
-PENALTIES = {penalty.name: penalty for penalty in (NoPenalty, Ridge, ElasticNet)}
+PENALTIES: dict[str, type[Penalty]] = {penalty.name: penalty for penalty in (NoPenalty, Ridge, ElasticNet)}
 
 
-def as_penalty(penalty, l1_ratio=0.0):
+def as_penalty(penalty: object, l1_ratio: float = 0.0) -> Penalty:
     """The penalty object for a number (with ``l1_ratio``) or an object.
 
     Examples
@@ -123,32 +109,35 @@ def as_penalty(penalty, l1_ratio=0.0):
     >>> as_penalty(0.1), as_penalty(0.1, l1_ratio=0.5), as_penalty(0)
     (Ridge(strength=0.1), ElasticNet(strength=0.1, l1_ratio=0.5), NoPenalty())
     """
-    _check_l1_ratio(l1_ratio)
+    share = _check_l1_ratio(l1_ratio)
     if isinstance(penalty, Penalty):
-        if l1_ratio:
+        if share:
             raise InputError(
                 f"l1_ratio={l1_ratio!r} goes with a numeric penalty; {penalty!r} carries its own: "
                 "give one or the other"
             )
         return penalty
-    _check_strength(penalty)
-    if penalty == 0:
+    strength = _check_strength(penalty)
+    if strength == 0:
         return NoPenalty()
-    return ElasticNet(float(penalty), float(l1_ratio)) if l1_ratio else Ridge(float(penalty))
+    return ElasticNet(strength, share) if share else Ridge(strength)
 
 
-def _check_strength(value):
-    _check_number("penalty", value, "give a number, 0 or larger, such as 0.1, or a penalty object")
-    if not (math.isfinite(value) and value >= 0):
-        raise InputError(f"penalty={value!r} is not allowed: give a finite number, 0 or larger")
-
-
-def _check_l1_ratio(value):
-    _check_number("l1_ratio", value, "give a number from 0 (ridge) to 1 (lasso)")
-    if not 0 <= value <= 1:
-        raise InputError(f"l1_ratio={value!r} is not allowed: give a number from 0 (ridge) to 1 (lasso)")
-
-
-def _check_number(name, value, fix):
+def _check_strength(value: object) -> float:
     if not is_number(value):
-        raise InputTypeError(f"{name}={value!r} is a {type(value).__name__}: {fix}")
+        raise InputTypeError(
+            f"penalty={value!r} is a {type(value).__name__}: give a number, 0 or larger, such as 0.1, or a "
+            "penalty object"
+        )
+    if not 0 <= value < math.inf:
+        raise InputError(f"penalty={value!r} is not allowed: give a finite number, 0 or larger")
+    return float(value)
+
+
+def _check_l1_ratio(value: object) -> float:
+    fix = "give a number from 0 (ridge) to 1 (lasso)"
+    if not is_number(value):
+        raise InputTypeError(f"l1_ratio={value!r} is a {type(value).__name__}: {fix}")
+    if not 0 <= value <= 1:
+        raise InputError(f"l1_ratio={value!r} is not allowed: {fix}")
+    return float(value)

@@ -25,6 +25,14 @@ def test_slopes_lie_in_the_declared_range_and_grow(loss):
     assert loss.lipschitz == max(down, up)
 
 
+def test_the_kind_says_what_the_slope_is(loss):
+    down, up = loss.slopes
+    away = RANGE[np.abs(RANGE) > 1e-9]
+    shapes = {"step": np.where(away > 0, up, -down), "line": np.clip(away, -down, up)}
+    kinds = [kind for kind, shape in shapes.items() if np.array_equal(loss.derivative(away), shape)]
+    assert kinds == ([] if loss.kind == "bending" else [loss.kind])
+
+
 def test_slopes_are_those_of_the_value(loss):
     step = 1e-6
     away = np.abs(RANGE) > 2 * step
@@ -64,7 +72,7 @@ def test_a_loss_in_another_unit_is_a_multiple_of_a_loss_of_its_kind(loss):
 
 
 def test_inverse_slopes_invert_slopes(loss):
-    if loss.piecewise_linear or loss.name == "huber":
+    if loss.kind == "step" or loss.name == "huber":
         return
     r = np.linspace(-1, 1, 61)
     np.testing.assert_allclose(loss.inverse_derivative(loss.derivative(r)), r, atol=1e-6)

@@ -87,7 +87,7 @@ def test_exact_endpoints_flip_the_p_value_within_groups_and_by_weight(loss, rank
         alpha, side = (0.3, 0.1, 0.5)[seed % 3], SIDES[0 if seed < 6 else seed % 3]
         (made,) = exact(fits, drawn.new, [alpha], side=side, peers=peers)
         assert bool(np.isinf(made.width[0])) or side == "two-sided" or peers.open(alpha)
-        steps = (5e-6, 1e-6) if loss.softness is not None else (1e-5, 5e-6)
+        steps = (5e-6, 1e-6) if loss.kind != "bending" else (1e-5, 5e-6)
         assert_ends_flip(drawn, loss, alpha, side, peers, made, steps)
         checked += bool(np.isfinite([made.lower[0], made.upper[0]]).any())
     assert checked >= 3

@@ -36,7 +36,7 @@ def test_value_is_convex_and_zero_at_zero(loss):
 def test_inverse_derivative_inverts(loss):
     u = loss.derivative(GRID)
     inside = np.abs(u) < 0.999 * np.where(u > 0, loss.slopes[1], loss.slopes[0])
-    if loss.piecewise_linear:
+    if loss.kind == "step":
         assert np.all(loss.inverse_derivative(u) == 0)
     else:
         np.testing.assert_allclose(loss.inverse_derivative(u[inside]), GRID[inside], rtol=1e-8)
@@ -47,7 +47,7 @@ def test_subgradient_holds_the_derivative_and_is_an_interval_only_at_kinks(loss)
     low, high = loss.subgradient(GRID)
     assert np.all((low <= loss.derivative(GRID)) & (loss.derivative(GRID) <= high))
     low, high = loss.subgradient(0.0)
-    expected = (-loss.slopes[0], loss.slopes[1]) if loss.piecewise_linear else (0.0, 0.0)
+    expected = (-loss.slopes[0], loss.slopes[1]) if loss.kind == "step" else (0.0, 0.0)
     assert (float(low), float(high)) == pytest.approx(expected)
 
 
@@ -69,7 +69,7 @@ def test_min_curvature_is_a_lower_bound_that_is_reached(loss):
     least = np.min(loss.curvature(inside), axis=0)
     np.testing.assert_allclose(loss.min_curvature(low, high), least, rtol=1e-9, atol=1e-12)
     smooth = inside[:, np.abs(low) > 0.05]
-    if not loss.piecewise_linear and loss.name != "huber":
+    if loss.kind != "step" and loss.name != "huber":
         h = 1e-5
         at = smooth[0][np.abs(smooth[0]) > 0.1]
         numeric = (loss.derivative(at + h) - loss.derivative(at - h)) / (2 * h)

@@ -7,6 +7,7 @@ from problems import KINDS, LOSS_INSTANCES, draw
 from referee import conic_minimiser, objective
 from scipy import optimize
 
+from stabconf import solvers
 from stabconf.errors import InputError
 from stabconf.losses import LAD, Huber, Linex, LogCosh, Power, PseudoHuber, Quantile, Squared
 from stabconf.solvers import Problem, minimise
@@ -222,3 +223,21 @@ def test_many_rows_without_penalty_converge():
     assert solution.success
     theta = conic_minimiser(X, v, LAD(), np.zeros(9), np.zeros(9))
     assert solution.fun <= np.abs(v - X @ theta).sum() * (1 + 1e-9)
+
+
+def test_solve_finds_the_minimiser_of_smallest_norm_and_hands_the_unique_problem_to_the_finish():
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((20, 3))[:, [0, 1, 2, 2]]
+    v = rng.standard_normal(20)
+    none = np.zeros(4)
+    seen = []
+
+    def finish(problem, solution, extra):
+        seen.append((problem.X.shape[1], extra is None))
+        return solution
+
+    squared = solvers.solve(Problem(X, v, Squared(), none, none), finish)
+    np.testing.assert_allclose(squared.x, np.linalg.pinv(X) @ v, atol=1e-8)
+    lad = solvers.solve(Problem(X, v, LAD(), none, none), finish, tol=1e-7, max_iter=500)
+    assert lad.success and lad.x[2] == pytest.approx(lad.x[3], abs=1e-6)
+    assert seen == [(3, True), (4, False)]

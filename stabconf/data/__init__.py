@@ -1,1 +1,1 @@
-"""A user's table and formula, made plain arrays and labels."""
+"""A user's table and formula, made plain arrays and labels. patsy stays in this room."""

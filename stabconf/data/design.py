@@ -1,44 +1,37 @@
 """From a formula and a frame to plain arrays, and the same map for new rows.
 
-patsy lives here and in `terms` only. The formula sees the columns of the frame, the names of the
-caller's scope that it mentions, and nothing else; frame and names are kept, as copies, so that the map can
-be rebuilt after pickling (patsy's own objects refuse to be pickled) and that later changes of the user's
-frame do not matter. A Series of the scope is matched to the rows by label and becomes a column.
+Fits start here with `build_design`. The formula sees the columns of the frame, the names of the caller's
+scope that it mentions, and nothing else; frame and names are kept, as copies, so that the map can be
+rebuilt after pickling (patsy's own objects refuse to be pickled) and that later changes of the user's frame
+do not matter.
 """
 
-import warnings
-from copy import copy
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-import patsy
 
-from ..errors import DataWarning, FormulaError, InputError, InputTypeError
+from ..errors import DataWarning, FormulaError, InputError, InputTypeError, warn_user
+from . import formulas
 from .cells import check_column, check_new_column
-from .frames import as_frame, by_label, check_duplicates, check_finite, copied, listed, numbers, plain
-from .scope import as_columns, modules_by_name, modules_found, row_values, taken_from
-from .terms import (
-    DropMissing,
-    column_kinds,
-    column_of,
-    factor_codes,
-    factor_values,
-    formula_codes,
-    is_column,
-    names_in,
-    response_values,
-    term_values,
+from .formulas import caller_scope
+from .frames import (
+    as_frame,
+    by_label,
+    check_finite,
+    column_or_call,
+    copied,
+    formula_errors,
+    listed,
+    numbers,
+    plain_columns,
 )
-from .units import column_units
+from .units import ColumnUnits, column_units
 
 __all__ = ["Design", "build_design", "caller_scope", "learned_units"]
-
-_MISSING = ("drop", "raise")
-
-
-def caller_scope(depth):
-    """The names visible ``depth`` frames above the caller of this function."""
-    return patsy.EvalEnvironment.capture(depth + 1).namespace
 
 
 class Design:
@@ -54,7 +47,7 @@ class Design:
     names : list of str
         Column names.
     response : str
-        Name of the response, ``"np.log(y)"`` say.
+        Name of the response, ``"np.log(y)"`` say; ``transformed`` is whether it is more than a column.
     index : Index
         Labels of the rows used.
     kept : (n,) array of int
@@ -65,147 +58,154 @@ class Design:
         What the columns are made of.
     """
 
-    _outside = ()  # names of the columns that were Series of the calling scope
+    _outside: tuple[str, ...] = ()  # names of the columns that were Series of the calling scope
 
-    def __init__(self, formula, frame, scope, data=None):
-        self.formula, self._frame, self._scope = formula, frame, scope
-        self._data = frame if data is None else data
-        left, right, self.kept = _evaluate(formula, frame, scope)
-        self._info = right.design_info
-        self.names = list(self._info.column_names)
-        self._left = left.design_info
-        self.response = self._left.column_names[0]
-        _check_response(left, formula)
-        self.y = left.iloc[:, 0].to_numpy(dtype=float)
-        self.X = np.ascontiguousarray(right.to_numpy(dtype=float))
-        self.index = frame.index[self.kept]
-        self.dropped = frame.index.delete(self.kept)
-        self.kinds = column_kinds(self._info, frame, self.kept)
-        self.transformed = not is_column(self.response, frame.columns)
+    def __init__(
+        self, formula: str, data: pd.DataFrame, scope: Mapping[str, Any], outside: tuple[str, ...] = ()
+    ) -> None:
+        left, right = formulas.formula_codes(formula)
+        used = formulas.names_in(*left, *right)
+        names, columns = formulas.taken_from(scope, used - set(data.columns), data.index)
+        data = copied(data)  # all of it, for options may name any column
+        for name, values in columns.items():
+            data[name] = values
+        frame = plain_columns(data, used, "data")
+        for code in left + right:
+            name, category = formulas.column_of(code)
+            if name in frame.columns:
+                check_column(frame[name], name, code in left, category)
+        self.formula = formula
+        self._frame, self._data, self._scope = frame, data, names
+        self._outside = (*outside, *columns)
+        y, X, self.kept = formulas.both_sides(formula, frame, names)
+        self._left: Any = y.design_info
+        self._info: Any = X.design_info
+        self.names: list[str] = list(self._info.column_names)
+        self.response: str = self._left.column_names[0]
+        self.y: np.ndarray = y.iloc[:, 0].to_numpy(dtype=float)
+        self.X: np.ndarray = np.ascontiguousarray(X.to_numpy(dtype=float))
+        self.index: pd.Index = frame.index[self.kept]
+        self.dropped: pd.Index = frame.index.delete(self.kept)
+        self.kinds = formulas.column_kinds(self._info, frame, self.kept)
+        self.transformed = not formulas.is_column(self.response, frame.columns)
 
     @property
-    def intercept(self):
+    def intercept(self) -> int | None:
         """Position of the intercept column, or None."""
         return self.kinds.intercept
 
     @property
-    def predictors(self):
+    def predictors(self) -> list[str]:
         """Columns of the frame that the right-hand side uses."""
-        used = self._right_names
+        used = formulas.names_of(self._info)
         return [column for column in self._frame.columns if column in used]
 
     @property
-    def _right_names(self):
-        return set().union(*(names_in(factor.code) for factor in self._info.factor_infos))
+    def labels(self) -> pd.Index:
+        """Labels of the rows that the user gave, dropped ones included."""
+        return self._data.index
 
-    def new_rows(self, new):
-        """Design rows of a new frame.
+    @property
+    def levels(self) -> dict[str, int]:
+        """Number of levels of each categorical factor on the right-hand side, by its expression."""
+        infos = self._info.factor_infos.items()
+        return {factor.code: len(info.categories) for factor, info in infos if info.type == "categorical"}
 
-        Parameters
-        ----------
-        new : DataFrame, mapping of columns, or Series (one row)
+    def frame_of(self, new: object) -> pd.DataFrame:
+        """New rows as a frame; the training rows where there are none."""
+        return self._data.iloc[self.kept] if new is None else as_frame(new, "exog")
 
-        Returns
-        -------
-        rows : (m, p) array
-            NaN in every column of a row that has a missing value.
-        index : Index
-        """
+    def new_rows(self, new: object) -> tuple[np.ndarray, pd.Index]:
+        """Design rows (m, p) of new rows and their index; a row that lacks a value is NaN throughout."""
         frame, values, complete = self._complete_rows(new)
         rows = np.full((len(frame), len(self.names)), np.nan)
-        if not complete.any():
-            return rows, frame.index
-        try:
-            (made,) = patsy.build_design_matrices(
-                [self._info], values[complete], NA_action=DropMissing("drop"), return_type="dataframe"
-            )
-        except Exception as error:
-            raise self._new_row_error(error, frame) from error
-        rows[made.index.to_numpy()] = made.to_numpy(dtype=float)
+        if complete.any():
+            try:
+                rows = formulas.design_rows(self._info, values[complete], len(frame))
+            except Exception as error:
+                raise self._new_row_error(error, frame) from error
         check_finite(rows, self.names, frame.index, "exog", allow_nan=True)
         return rows, frame.index
 
-    def together(self, new, standardize):
-        """A copy whose map is learned from training and new rows together.
-
-        Returns
-        -------
-        design : Design
-        columns : ColumnUnits
-            Of training and new rows together.
-        rows, index
-            As in `new_rows`.
+    def together(
+        self, new: object, standardize: bool
+    ) -> tuple["Design", ColumnUnits, np.ndarray, pd.Index]:
+        """A copy whose map is learned from training and new rows together, the units of its columns, and
+        rows and index as in `new_rows`.
         """
         frame, values, complete = self._complete_rows(new)
         trained = self._frame.reset_index(drop=True)[self.predictors].iloc[self.kept]
         both = pd.concat([trained.astype(object), values.loc[complete, self.predictors]], ignore_index=True)
-        both = plain(both)
+        both = plain_columns(both, self.predictors, "exog")
         for name in self.predictors:
             if isinstance(trained[name].dtype, pd.CategoricalDtype):  # the order of levels is the user's
                 levels = list(trained[name].cat.categories)
                 levels += [level for level in pd.unique(both[name]) if level not in levels]
                 both[name] = pd.Categorical(both[name], categories=levels)
-        right = "~" + self.formula.split("~", 1)[1]
-        env = patsy.EvalEnvironment([self._scope])
         try:
-            made = patsy.dmatrix(right, both, env, NA_action=DropMissing("drop"), return_type="dataframe")
+            made = formulas.right_side(self.formula, both, self._scope)
         except Exception as error:
             raise self._new_row_error(error, frame) from error
-        design, n = copy(self), len(self.y)
-        kept = np.flatnonzero(complete)[made.index.to_numpy()[n:] - n]
-        design._info = made.design_info
-        design.names = list(design._info.column_names)
-        values = made.to_numpy(dtype=float)
-        kinds = column_kinds(design._info, both, made.index.to_numpy())
-        columns, _ = column_units(values, kinds, standardize)
-        design.X, design.kinds = np.ascontiguousarray(values[:n]), kinds.take(slice(n))
-        rows = np.full((len(frame), len(design.names)), np.nan)
-        rows[kept] = values[n:]
+        n = len(self.y)
+        place, X = made.index.to_numpy(), made.to_numpy(dtype=float)
+        kinds = formulas.column_kinds(made.design_info, both, place)
+        design = object.__new__(type(self))
+        learned = {"_info": made.design_info, "names": list(made.columns), "kinds": kinds.take(slice(n))}
+        design.__dict__.update(self.__dict__, X=np.ascontiguousarray(X[:n]), **learned)
+        rows = np.full((len(frame), X.shape[1]), np.nan)
+        rows[np.flatnonzero(complete)[place[n:] - n]] = X[n:]
         check_finite(rows, design.names, frame.index, "exog", allow_nan=True)
-        return design, columns, rows, frame.index
+        return design, column_units(X, kinds, standardize)[0], rows, frame.index
 
-    def beside(self, what, new, complete):
-        """A column, function or formula of the training rows and of the complete new rows (two arrays)."""
+    def responses(self, new: object) -> np.ndarray | None:
+        """Responses of new rows as the formula makes them (m,), NaN where missing; None if not there."""
+        frame = as_frame(new, "exog")
+        used = formulas.names_of(self._left) & set(self._frame.columns)
+        if not used or used - set(frame.columns):
+            return None
+        values = plain_columns(frame, used, "exog").reset_index(drop=True)
+        with formula_errors(f"exog cannot be put through the left side of {self.formula!r}"):
+            return formulas.design_rows(self._left, values, len(frame))[:, 0]
+
+    def beside(
+        self, what: str | Callable[[pd.DataFrame], Any], new: object, complete: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """A column, function or formula of the training rows and of the complete new rows."""
         frames = self.frame_of(None), self.frame_of(new)[complete]
-        if callable(what):
-            name = "the values of scale"
-            return tuple(numbers(by_label(what(frame), frame.index, name), name) for frame in frames)
-        if what.lstrip().startswith("~"):
-            env = patsy.EvalEnvironment([{"np": np, **self._scope}])
-            try:
-                trained = patsy.dmatrix(what, frames[0], env, NA_action="raise")
-                (made,) = patsy.build_design_matrices([trained.design_info], frames[1], NA_action="raise")
-            except Exception as error:
-                text = str(error).split("\n")[0]
-                raise FormulaError(f"scale={what!r} cannot be evaluated: {text}") from error
-            return np.asarray(trained), np.asarray(made)
-        for frame, argument in zip(frames, ("data", "exog"), strict=True):
-            if what not in frame.columns:
-                raise InputError(
-                    f"scale={what!r} is not a column of {argument}: add it, or give a callable"
-                )
-        return tuple(numbers(frame[what], f"scale={what!r}") for frame in frames)
+        if isinstance(what, str) and what.lstrip().startswith("~"):
+            with formula_errors(f"scale={what!r} cannot be evaluated"):
+                return formulas.pair_of_designs(what, frames, {"np": np, **self._scope})
+        name = "the values of scale" if callable(what) else f"scale={what!r}"
+        pair = zip(column_or_call(what, frames, "scale", "a callable"), frames, strict=True)
+        first, second = (numbers(by_label(values, frame.index, name), name) for values, frame in pair)
+        return first, second
 
-    def factors(self, term, new, argument):
-        """Values of a column, or of the factors of a formula term, at the training and all new rows.
+    def factors(
+        self, term: str, new: object, argument: str, scope: Mapping[str, Any] | None = None
+    ) -> dict[str, pd.Series]:
+        """A column, or the factors of a formula term, at new rows (training rows if None), by position.
 
-        Returns
-        -------
-        list of (name, (n,) array, (m,) array)
+        Terms may name numpy, pandas, what the formula does, and ``scope``.
         """
-        frames = self.frame_of(None), self.frame_of(new)
-        codes = self._codes(term, frames[1], argument)
-        return [
-            (code, *(factor_values(code, frame, self._names, argument) for frame in frames))
-            for code in codes
-        ]
+        frame = self.frame_of(new)
+        names = {"np": np, "pd": pd, **(scope or {}), **self._scope}
+        codes = self._codes(term, frame, argument)
+        return {code: formulas.term_values(code, frame, names, argument) for code in codes}
 
-    def _codes(self, term, frame, argument):
+    def terms(self, term: str, new: object, argument: str) -> dict[str, Any]:
+        """The same as arrays (m,) or Categoricals, where terms may have patsy's transforms."""
+        made = {}
+        for name, values in self.factors(term, new, argument, formulas.TRANSFORMS).items():
+            ordered = isinstance(values.dtype, pd.CategoricalDtype)
+            made[name] = values.array if ordered else values.infer_objects().to_numpy()
+        return made
+
+    def _codes(self, term: str, frame: pd.DataFrame, argument: str) -> list[str]:
         """The factors of a term as expressions; the name of a column is taken as such, whatever it says."""
         columns = self._data.columns
         known = term in columns or term in frame.columns
-        codes = [term] if known else factor_codes(term, argument)
-        named = {term} if known else set().union(*map(names_in, codes))
+        codes = [term] if known else formulas.factor_codes(term, argument)
+        named = {term} if known else formulas.names_in(*codes)
         rows, lacking = "new", [name for name in columns if name in named and name not in frame.columns]
         if known and term not in columns:
             rows, lacking = "training", [term]
@@ -216,38 +216,7 @@ class Design:
             )
         return codes
 
-    @property
-    def labels(self):
-        """Labels of the rows that the user gave, dropped ones included."""
-        return self._data.index
-
-    @property
-    def levels(self):
-        """Number of levels of each categorical factor on the right-hand side, by its expression."""
-        infos = self._info.factor_infos.items()
-        return {factor.code: len(info.categories) for factor, info in infos if info.type == "categorical"}
-
-    def responses(self, new):
-        """Responses of new rows as the formula makes them (m,), NaN where missing; None if not there."""
-        used = set().union(*(names_in(factor.code) for factor in self._left.factor_infos))
-        used &= set(self._frame.columns)
-        return response_values(self._left, used, as_frame(new, "exog"), self.formula)
-
-    def terms(self, term, new, argument):
-        """Values of the factors of a formula term at new rows: ``{name: (m,) array}``."""
-        frame = self.frame_of(new)
-        return term_values(self._codes(term, frame, argument), frame, self._names, argument)
-
-    @property
-    def _names(self):
-        """What terms beside the formula may name: numpy, pandas, and what the formula does."""
-        return {"np": np, "pd": pd, **self._scope}
-
-    def frame_of(self, new):
-        """New rows as a frame; the training rows where there are none."""
-        return self._data.iloc[self.kept] if new is None else as_frame(new, "exog")
-
-    def _complete_rows(self, new):
+    def _complete_rows(self, new: object) -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
         """A new frame, its columns that the formula uses, and which of its rows lack no value."""
         frame = as_frame(new, "exog")
         needed = self.predictors
@@ -261,20 +230,21 @@ class Design:
         if len(frame) == len(self.labels):  # patsy would take the training values
             absent += self._row_values(frame)
         if absent:
-            raise InputError(f"exog cannot be put through {self.formula!r}: {as_columns(absent)}")
-        check_duplicates(frame, needed, "exog")
-        taken = [column for column in frame.columns if column in needed or column in self._scope]
-        values = plain(frame[taken], levels_from_data=True).reset_index(drop=True)
+            raise InputError(f"exog cannot be put through {self.formula!r}: {_as_columns(absent)}")
+        values = plain_columns(frame, {*needed, *self._scope}, "exog", levels_from_data=True)
+        values = values.reset_index(drop=True)
         for name in needed:
             check_new_column(values[name], self._frame[name].dtype, name, frame.index)
         return frame, values, ~values.isna().any(axis=1).to_numpy()
 
-    def _row_values(self, frame):
+    def _row_values(self, frame: pd.DataFrame) -> list[str]:
         """Arrays of the calling scope with a value for each training row, and no column in new rows."""
-        found = row_values(self._scope, len(self.labels))
-        return [name for name in found if name not in frame.columns and name in self._right_names]
+        count = len(self.labels)
+        used = formulas.names_of(self._info) if self._scope else set()
+        found = {name: value for name, value in self._scope.items() if name in used - set(frame.columns)}
+        return [name for name, value in found.items() if np.ndim(value) == 1 and len(value) == count]
 
-    def _new_row_error(self, error, frame):
+    def _new_row_error(self, error: Exception, frame: pd.DataFrame) -> InputError:
         """A category or scope error in the user's terms."""
         text = str(error).split("\n")[0]
         if "expected levels" in text or "mismatching" in text:
@@ -283,21 +253,29 @@ class Design:
                 "them, or refit with data that has the category"
             )
         outside = self._row_values(frame)
-        hint = f"; {as_columns(outside)}" if outside else ""
+        hint = f"; {_as_columns(outside)}" if outside else ""
         return FormulaError(f"exog cannot be put through {self.formula!r}: {text}{hint}")
 
-    def __getstate__(self):
-        used, scope = list(self._frame.columns), modules_by_name(self._scope)
-        state = {"formula": self.formula, "data": self._data, "used": used, "scope": scope}
-        return {**state, "outside": self._outside}
+    def __getstate__(self) -> dict[str, Any]:
+        # A module cannot be pickled: its name stands for it.
+        modules = {name: value for name, value in self._scope.items() if isinstance(value, ModuleType)}
+        return {
+            "formula": self.formula,
+            "data": self._data,
+            "outside": self._outside,
+            "scope": {name: value for name, value in self._scope.items() if name not in modules},
+            "modules": {name: module.__name__ for name, module in modules.items()},
+        }
 
-    def __setstate__(self, state):
-        data = state["data"]  # the user's whole frame, for options may name any of its columns
-        self.__init__(state["formula"], plain(data[state["used"]]), modules_found(state["scope"]), data)
-        self._outside = state["outside"]
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        modules = {name: import_module(module) for name, module in state["modules"].items()}
+        scope = {**state["scope"], **modules}
+        Design.__init__(self, state["formula"], state["data"], scope, state["outside"])
 
 
-def build_design(formula, data, scope, missing="drop"):
+def build_design(
+    formula: str, data: object, scope: Mapping[str, Any], missing: Literal["drop", "raise"] = "drop"
+) -> Design:
     """Evaluate ``formula`` on ``data``.
 
     Parameters
@@ -308,10 +286,6 @@ def build_design(formula, data, scope, missing="drop"):
     scope : mapping
         Names of the caller, for functions and variables that are not columns.
     missing : {"drop", "raise"}
-
-    Returns
-    -------
-    Design
 
     Examples
     --------
@@ -324,72 +298,42 @@ def build_design(formula, data, scope, missing="drop"):
         raise InputTypeError(
             f"formula={formula!r} is a {type(formula).__name__}: give a string such as 'y ~ x1 + x2'"
         )
-    if missing not in _MISSING:
+    if missing not in ("drop", "raise"):
         raise InputError(f"missing={missing!r} is unknown: give 'drop' or 'raise'")
-    data = as_frame(data, "data")
-    if len(data) == 0:
+    frame = as_frame(data, "data")
+    if len(frame) == 0:
         raise InputError("data has 0 rows: give a frame with training rows")
-    left, right = formula_codes(formula)
-    used = set().union(*map(names_in, left + right))
-    check_duplicates(data, [column for column in data.columns if column in used], "data")
-    scope, outside = taken_from(scope, used - set(data.columns), data.index)
-    data = copied(data)  # all of it, for options may name any column
-    for name, values in outside.items():
-        data[name] = values
-    frame = plain(data[[column for column in data.columns if column in used]])
-    for code in left + right:
-        name, category = column_of(code)
-        if name in frame.columns:
-            check_column(frame[name], name, code in left, category)
-    design = Design(formula, frame, scope, data)
-    design._outside = tuple(outside)
-    _check_rows(design, frame, missing)
+    design = Design(formula, frame, scope)
+    _check_rows(design, missing)
     check_finite(design.y[:, None], [design.response], design.index, "data")
     check_finite(design.X, design.names, design.index, "data")
     return design
 
 
-def _evaluate(formula, frame, scope):
-    """Response and design as frames, and the positions of their rows in ``frame``.
-
-    patsy sees the labels of the rows, so that it refuses a Series with others.
-    """
-    env, drop = patsy.EvalEnvironment([scope]), DropMissing("drop")
-    try:
-        left, right = patsy.dmatrices(formula, frame, env, NA_action=drop, return_type="dataframe")
-    except patsy.PatsyError as error:
-        raise FormulaError(f"formula={formula!r} cannot be used: {error}{_hint(error)}") from error
-    except Exception as error:
-        text = f"{type(error).__name__}: {error}{_hint(error)}"
-        raise FormulaError(f"formula={formula!r} cannot be evaluated on data: {text}") from error
-    return left, right, drop.kept
-
-
-def _hint(error):
-    if "is not defined" in str(error):
-        return "\nGive data a column of that name, or define the name before calling fit."
-    if "zero-size" in str(error) or "no levels" in str(error):
-        return "\nEvery row has a missing value in a column of the formula."
-    if any(words in str(error) for words in ("Index mismatch", "rows mismatch", "broadcast")):
-        return "\nGive variables that are not columns of data its index, and a value for each row."
-    return ""
-
-
-def _check_response(left, formula):
-    info = left.design_info
-    factor = next(iter(info.factor_infos.values()))
-    if factor.type != "numerical":
-        raise InputError(
-            f"response {info.term_names[0]!r} in {formula!r} is not numeric (levels "
-            f"{list(factor.categories)[:5]}): convert it, with .astype(float) say"
+def learned_units(design: Design, standardize: bool = True) -> ColumnUnits:
+    """The `ColumnUnits` of a training design, with one warning that names constant columns."""
+    made, constant = column_units(design.X, design.kinds, standardize)
+    if constant.any():
+        columns = [name for name, is_constant in zip(design.names, constant, strict=True) if is_constant]
+        are, tells = "is", "its effect cannot be learned"
+        if len(columns) > 1:
+            are, tells = "are", "nothing of their effect can be learned"
+        warn_user(
+            f"{listed(columns, 'column')} of the design {are} constant in training, so {tells}: drop the "
+            "term if that is not meant",
+            DataWarning,
         )
-    if left.shape[1] != 1:
-        raise InputError(
-            f"response {info.term_names[0]!r} in {formula!r} has {left.shape[1]} columns: give one"
-        )
+    return made
 
 
-def _check_rows(design, frame, missing):
+def _as_columns(names: list[str]) -> str:
+    """What to do about variables that new rows need, in words."""
+    named = listed(names, "variable")
+    return f"{named} of the calling scope had one value a training row: make it a column of both frames"
+
+
+def _check_rows(design: Design, missing: str) -> None:
+    frame = design._frame
     if missing == "raise" and len(design.dropped):
         columns = [column for column in frame.columns if frame[column].isna().any()]
         rows = ", ".join(map(str, design.dropped[:5]))
@@ -399,20 +343,3 @@ def _check_rows(design, frame, missing):
         )
     if len(design.y) < 2:
         raise InputError(f"data has {len(design.y)} complete rows (of {len(frame)}): at least 2 are needed")
-
-
-def learned_units(design, standardize=True):
-    """The `ColumnUnits` of a training design, with one warning that names constant columns."""
-    made, constant = column_units(design.X, design.kinds, standardize)
-    if constant.any():
-        columns = [name for name, is_constant in zip(design.names, constant, strict=True) if is_constant]
-        tells = (
-            "nothing of their effect can be learned" if len(columns) > 1 else "its effect cannot be learned"
-        )
-        warnings.warn(
-            f"{listed(columns, 'column')} of the design {'is' if len(columns) == 1 else 'are'} "
-            f"constant in training, so {tells}: drop the term if that is not meant",
-            DataWarning,
-            stacklevel=5,
-        )
-    return made

@@ -1,11 +1,16 @@
-"""Frames as they come from a user: made plain, and checked for what cannot be used."""
+"""Frames as they come from a user: made plain, matched by label, checked for what cannot be used.
 
-from collections.abc import Mapping
+Every column of a user's frame that a formula or a term names comes through `plain_columns`.
+"""
+
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ..errors import InputError, InputTypeError
+from ..errors import FormulaError, InputError, InputTypeError
 from .cells import as_numbers
 
 __all__ = [
@@ -13,15 +18,17 @@ __all__ = [
     "by_label",
     "check_duplicates",
     "check_finite",
+    "column_or_call",
     "copied",
+    "formula_errors",
     "has_labels",
     "listed",
     "numbers",
-    "plain",
+    "plain_columns",
 ]
 
 
-def as_frame(data, argument):
+def as_frame(data: object, argument: str) -> pd.DataFrame:
     """A frame of rows; ``argument`` names it in errors."""
     if isinstance(data, pd.DataFrame):
         return data
@@ -39,7 +46,7 @@ def as_frame(data, argument):
     )
 
 
-def copied(value):
+def copied(value: Any) -> Any:
     """A copy of a user's data, which later changes of them leave alone; any other object as it is.
 
     Examples
@@ -61,16 +68,8 @@ def copied(value):
     return type(value)(map(copied, value)) if type(value) in (list, tuple, set) else value
 
 
-def by_label(values, index, what):
+def by_label(values: Any, index: pd.Index, what: str) -> Any:
     """A Series in the order of the rows, matched by label; anything else as it is, for it goes by position.
-
-    Parameters
-    ----------
-    values : Series or anything else
-    index : Index
-        Labels of the rows.
-    what : str
-        Names the values in errors.
 
     Examples
     --------
@@ -82,11 +81,10 @@ def by_label(values, index, what):
     lacking = index[~has_labels(values.index, index)]
     if len(lacking):
         problem = f"lacks the label {lacking[0]} of a row ({len(lacking)} of {len(index)} are not there)"
-    elif not (values.index.is_unique and index.is_unique):
+    elif not values.index.is_unique:
+        problem = f"has the label {values.index[values.index.duplicated()][0]} more than once"
+    elif not index.is_unique:
         problem = "has other labels than the rows, which have some more than once"
-        if not values.index.is_unique:
-            label = values.index[values.index.duplicated()][0]
-            problem = f"has the label {label} more than once"
     else:
         return values.reindex(index)
     raise InputError(
@@ -95,29 +93,39 @@ def by_label(values, index, what):
     )
 
 
-def has_labels(labels, index):
+def has_labels(labels: pd.Index, index: pd.Index) -> np.ndarray:
     """Which entries of ``index`` are among the labels (bools)."""
     return index.isin(labels) if labels.nlevels == index.nlevels else np.zeros(len(index), dtype=bool)
 
 
-def plain(frame, levels_from_data=False):
-    """Numbers as numpy's, so that missing values look the same everywhere; text with NA likewise."""
-    made = {}
-    for column in frame.columns:
-        values = frame[column]
-        dtype, extension = values.dtype, pd.api.types.is_extension_array_dtype(values.dtype)
-        if isinstance(dtype, pd.CategoricalDtype):
-            values = values.astype(object) if levels_from_data else values
-        elif extension and pd.api.types.is_numeric_dtype(dtype):
-            flag = pd.api.types.is_bool_dtype(dtype)
-            values = values.astype(object if flag else float).where(values.notna(), np.nan)
-        elif extension and pd.api.types.is_string_dtype(dtype) and dtype.na_value is pd.NA:
-            values = values.astype(object).where(values.notna(), np.nan)
-        made[column] = as_numbers(values)
+def plain_columns(
+    frame: pd.DataFrame, used: Collection[Hashable], argument: str, levels_from_data: bool = False
+) -> pd.DataFrame:
+    """The columns of a user's frame that are in ``used``, with numpy's types.
+
+    Missing values then look the same in every column. ``levels_from_data`` forgets levels of categories
+    that no row has.
+    """
+    columns = [column for column in frame.columns if column in used]
+    check_duplicates(frame, columns, argument)
+    made = {column: _plain(frame[column], levels_from_data) for column in columns}
     return pd.DataFrame(made, index=frame.index)
 
 
-def check_duplicates(frame, columns, argument):
+def _plain(values: pd.Series, levels_from_data: bool) -> pd.Series:
+    dtype = values.dtype
+    extension = pd.api.types.is_extension_array_dtype(dtype)
+    if isinstance(dtype, pd.CategoricalDtype):
+        values = values.astype(object) if levels_from_data else values
+    elif extension and pd.api.types.is_numeric_dtype(dtype):
+        flag = pd.api.types.is_bool_dtype(dtype)
+        values = values.astype(object if flag else float).where(values.notna(), np.nan)
+    elif extension and pd.api.types.is_string_dtype(dtype) and dtype.na_value is pd.NA:
+        values = values.astype(object).where(values.notna(), np.nan)
+    return as_numbers(values)
+
+
+def check_duplicates(frame: pd.DataFrame, columns: Collection[Hashable], argument: str) -> None:
     """Refuse columns that are there twice."""
     twice = frame.columns[frame.columns.duplicated()]
     clash = sorted({str(column) for column in columns if column in twice})
@@ -127,8 +135,10 @@ def check_duplicates(frame, columns, argument):
         )
 
 
-def check_finite(values, names, index, argument, allow_nan=False):
-    """Refuse values that are not finite (or, with ``allow_nan``, infinite)."""
+def check_finite(
+    values: np.ndarray, names: Sequence[str], index: pd.Index, argument: str, allow_nan: bool = False
+) -> None:
+    """Refuse values (n, p) that are not finite (or, with ``allow_nan``, infinite)."""
     bad = np.isinf(values) if allow_nan else ~np.isfinite(values)
     if bad.any():
         row, column = np.argwhere(bad)[0]
@@ -138,14 +148,36 @@ def check_finite(values, names, index, argument, allow_nan=False):
         )
 
 
-def listed(names, what):
+def column_or_call(
+    what: str | Callable[[pd.DataFrame], Any], frames: Sequence[pd.DataFrame], argument: str, also: str
+) -> list[Any]:
+    """A column of the training and of the new frame, or what a callable makes of each."""
+    if callable(what):
+        return [what(frame) for frame in frames]
+    for frame, name in zip(frames, ("data", "exog"), strict=True):
+        if what not in frame.columns:
+            raise InputError(f"{argument}={what!r} is not a column of {name}: add it, or give {also}")
+    return [frame[what] for frame in frames]
+
+
+def listed(names: Sequence[object], what: str) -> str:
     """Names in words."""
     return f"{what}{'s' if len(names) != 1 else ''} {', '.join(map(repr, names))}"
 
 
-def numbers(values, what):
+def numbers(values: Any, what: str) -> np.ndarray:
     """Values as an array of numbers; ``what`` names them in errors."""
     try:
         return np.asarray(values, dtype=float)
     except (TypeError, ValueError) as error:
         raise InputTypeError(f"{what} are not numbers ({error}): give positive numbers") from error
+
+
+@contextmanager
+def formula_errors(problem: str, fix: str = "") -> Iterator[None]:
+    """Whatever goes wrong inside is a `FormulaError`: the problem, the first line of the cause, the fix."""
+    try:
+        yield
+    except Exception as error:
+        cause = str(error).split("\n")[0]
+        raise FormulaError(f"{problem}: {cause}{fix}") from error

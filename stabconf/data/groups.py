@@ -3,18 +3,22 @@
 ``groups`` are columns or factors of a formula term; each combination of their values is a group.
 ``weights`` are likelihood ratios of a shift of the covariates, known up to a constant (theory, section 7).
 A new row without a group or weight has no interval; a training row without a group is nobody's peer.
+Results call `as_ranking`.
 """
 
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ..errors import InputError, InputTypeError
 from ..rank import Peers
-from .frames import by_label, numbers
+from .design import Design
+from .frames import by_label, column_or_call, numbers
 
-__all__ = ["Ranking", "as_ranking"]
+__all__ = ["Groups", "Ranking", "as_ranking"]
 
 _NAMED = 5  # groups that a message names
 
@@ -33,21 +37,21 @@ class Groups:
         Position in ``labels``; -1 where a value is missing.
     """
 
-    names: list
-    labels: list
+    names: list[str]
+    labels: list[Any]
     trained: np.ndarray
     new: np.ndarray
 
-    def columns(self, taken):
+    def columns(self, taken: Collection[str]) -> dict[str, np.ndarray]:
         """Label columns of the new rows, ``{name: values}``; ``taken`` are names that are in use."""
         if len(self.names) == 1:
             return {"group": self._values(self.labels)}
         names = [f"group_{name}" if name in taken else name for name in self.names]
-        parts = zip(*self.labels, strict=True)
+        parts = [list(part) for part in zip(*self.labels, strict=True)]
         return {name: self._values(part) for name, part in zip(names, parts, strict=True)}
 
-    def _values(self, labels):
-        values = pd.Series(list(labels), dtype=object)
+    def _values(self, labels: list[Any]) -> np.ndarray:
+        values = pd.Series(labels, dtype=object)
         return values.reindex(np.where(self.new < 0, len(labels), self.new)).infer_objects().to_numpy()
 
 
@@ -68,34 +72,36 @@ class Ranking:
 
     count: int
     groups: Groups | None
-    weights: tuple | None
+    weights: tuple[np.ndarray, np.ndarray] | None
     asked: np.ndarray | None = None
 
-    def asked_for(self, complete):
+    def asked_for(self, complete: np.ndarray) -> "Ranking":
         """The same, with the rows that intervals were made for."""
         return replace(self, asked=complete)
 
-    def known(self, complete):
+    def known(self, complete: np.ndarray) -> np.ndarray:
         """The complete new rows that have a group and a weight (bools)."""
         if self.groups is not None:
             complete = complete & (self.groups.new >= 0)
         return complete if self.weights is None else complete & ~np.isnan(self.weights[1])
 
-    def parts(self, complete):
-        """Groups of the complete new rows, each with its `Peers`: a list of pairs."""
-        own = None if self.weights is None else self.weights[1][complete]
-        if self.groups is None:
-            return [(np.arange(len(own)), Peers(self.count, None, self.weights[0], own))]
-        out, new = [], self.groups.new[complete]
+    def parts(self, complete: np.ndarray) -> list[tuple[np.ndarray, Peers]]:
+        """Groups of the complete new rows, by position among them, each with its `Peers`."""
+        new = np.zeros(np.count_nonzero(complete)) if self.groups is None else self.groups.new[complete]
+        out = []
         for code in np.unique(new):
-            which, rows = np.flatnonzero(new == code), np.flatnonzero(self.groups.trained == code)
-            weighted = (None, None) if own is None else (self.weights[0][rows], own[which])
-            out.append((which, Peers(self.count, rows, *weighted)))
+            which = np.flatnonzero(new == code)
+            rows = None if self.groups is None else np.flatnonzero(self.groups.trained == code)
+            trained = own = None
+            if self.weights is not None:
+                trained = self.weights[0] if rows is None else self.weights[0][rows]
+                own = self.weights[1][complete][which]
+            out.append((which, Peers(self.count, rows, trained, own)))
         return out
 
-    def attrs(self, intervals, complete):
-        """What a frame of intervals says of the ranking, in plain values."""
-        out = {"k": None, "n": self.count}
+    def attrs(self, intervals: Any, complete: np.ndarray) -> dict[str, Any]:
+        """What a frame of `Intervals` says of the ranking, in plain values."""
+        out: dict[str, Any] = {"k": None, "n": self.count}
         if self.weights is not None:
             trained = self.weights[0]
             out["effective_n"] = float(np.sum(trained) ** 2 / np.sum(np.square(trained)))
@@ -110,21 +116,17 @@ class Ranking:
             }
         return out
 
-    def columns(self, taken=()):
+    def columns(self, taken: Collection[str] = ()) -> dict[str, np.ndarray]:
         """Columns that say how the new rows are ranked, ``{name: values}``."""
         out = {} if self.groups is None else self.groups.columns(taken)
         return out if self.weights is None else {**out, "weight": self.weights[1]}
 
 
-def as_ranking(groups, weights, design, exog):
+def as_ranking(groups: object, weights: object, design: Design, exog: object) -> Ranking | None:
     """The `Ranking` that a user asks for; None for all rows alike.
 
-    Parameters
-    ----------
-    groups : str, list of str or None
-    weights : str, callable, tuple of two arrays, array of both or None
-    design : Design
-    exog : DataFrame or None
+    ``groups`` is a column or term, or a list of these; ``weights`` a column, a callable, two arrays
+    (training, new) or one array of both.
     """
     if groups is None and weights is None:
         return None
@@ -132,7 +134,7 @@ def as_ranking(groups, weights, design, exog):
     return Ranking(len(design.y), found, None if weights is None else _as_weights(weights, design, exog))
 
 
-def _as_groups(groups, design, exog):
+def _as_groups(groups: object, design: Design, exog: object) -> Groups:
     terms = [groups] if isinstance(groups, str) else groups
     if not (isinstance(terms, (list, tuple)) and terms and all(isinstance(term, str) for term in terms)):
         raise InputTypeError(
@@ -141,44 +143,54 @@ def _as_groups(groups, design, exog):
         )
     factors = []
     for term in terms:
-        made = design.factors(term, exog, "groups")
-        _check_rowwise(term, made, design)
-        factors += made
-    n, codes, values = len(design.y), None, []
-    for _, trained, new in factors:
-        code, levels = pd.factorize(np.concatenate([trained, new]), use_na_sentinel=True)
-        values.append(levels)
-        known = code >= 0 if codes is None else (codes >= 0) & (code >= 0)
-        codes = np.where(known, code if codes is None else codes * len(levels) + code, -1)
-    used, place = np.unique(codes[codes >= 0], return_inverse=True)
-    codes[codes >= 0] = place
-    spread = np.unravel_index(used, [len(levels) for levels in values])
-    each = [levels[at].tolist() for levels, at in zip(values, spread, strict=True)]
+        new = _cells(design, term, exog)  # first, for what it lacks is named in the user's terms
+        trained = _cells(design, term, None)
+        _check_rowwise(term, trained, design)
+        factors += [(name, np.concatenate([trained[name], new[name]])) for name in new]
+    codes: np.ndarray = np.zeros(len(factors[0][1]), dtype=int)
+    known = np.ones(len(codes), dtype=bool)
+    levels = []
+    for _, values in factors:
+        code, different = pd.factorize(values, use_na_sentinel=True)
+        levels.append(different)
+        known &= code >= 0
+        codes = codes * len(different) + code
+    used, codes[known] = np.unique(codes[known], return_inverse=True)
+    codes[~known] = -1
+    spread = np.unravel_index(used, [len(different) for different in levels])
+    each = [different[at].tolist() for different, at in zip(levels, spread, strict=True)]
     labels = each[0] if len(each) == 1 else list(zip(*each, strict=True))
+    n = len(design.y)
     _check_groups(groups, labels, codes[:n], codes[n:])
-    return Groups([name for name, _, _ in factors], labels, codes[:n], codes[n:])
+    return Groups([name for name, _ in factors], labels, codes[:n], codes[n:])
 
 
-def _check_rowwise(term, factors, design):
+def _cells(design: Design, term: str, new: object) -> dict[str, np.ndarray]:
+    """Values of the factors of a term at new or training rows (objects), None where missing."""
+    found = {name: values.astype(object) for name, values in design.factors(term, new, "groups").items()}
+    return {name: values.where(values.notna(), None).to_numpy() for name, values in found.items()}
+
+
+def _check_rowwise(term: str, trained: dict[str, np.ndarray], design: Design) -> None:
     """Refuse a term that depends on the other rows, as 'x > x.mean()' does: new rows have other ones."""
     rows = design.frame_of(None)
     if term in rows.columns:
         return
-    for f, (name, trained, _) in enumerate(factors):
-        some = [[at] for at in np.unique(pd.factorize(trained)[0], return_index=True)[1][:_NAMED]]
-        for part in (np.arange(0, len(rows), 2), *some):
+    for name, values in trained.items():
+        one_each = np.unique(pd.factorize(values)[0], return_index=True)[1][:_NAMED]
+        for part in (np.arange(0, len(rows), 2), *one_each[:, None]):
             try:
-                again = design.factors(term, rows.iloc[part], "groups")[f][2]
+                same = list(_cells(design, term, rows.iloc[part])[name]) == list(values[part])
             except InputError:
-                again = None
-            if again is None or list(again) != list(trained[part]):
+                same = False
+            if not same:
                 raise InputError(
                     f"groups={term!r}: the value of {name!r} in a row depends on the other rows: make it a "
                     "column of both frames, or give a term with fixed edges such as 'pd.cut(x, [0, 1, 2])'"
                 )
 
 
-def _check_groups(groups, labels, trained, new):
+def _check_groups(groups: object, labels: Sequence[Hashable], trained: np.ndarray, new: np.ndarray) -> None:
     """Refuse groups that training does not have, and columns that are no groups."""
     unseen = np.setdiff1d(new[new >= 0], trained)
     if len(unseen):
@@ -196,25 +208,18 @@ def _check_groups(groups, labels, trained, new):
         )
 
 
-def _as_weights(weights, design, exog):
+def _as_weights(weights: Any, design: Design, exog: object) -> tuple[np.ndarray, np.ndarray]:
     frames = design.frame_of(None), design.frame_of(exog)
-    if isinstance(weights, str):
-        for frame, argument in zip(frames, ("data", "exog"), strict=True):
-            if weights not in frame.columns:
-                raise InputError(
-                    f"weights={weights!r} is not a column of {argument}: add it, or give a callable or a "
-                    "tuple of arrays (training, new)"
-                )
-        name, pair = f"weights={weights!r}", tuple(frame[weights] for frame in frames)
-    elif callable(weights):
-        name, pair = "weights", tuple(weights(frame) for frame in frames)
+    name = f"weights={weights!r}" if isinstance(weights, str) else "weights"
+    if isinstance(weights, str) or callable(weights):
+        pair = column_or_call(weights, frames, "weights", "a callable or a tuple of arrays (training, new)")
     elif isinstance(weights, (tuple, list)) and len(weights) == 2:
-        name, pair = "weights", tuple(weights)
+        pair = list(weights)
     elif np.ndim(weights) == 1 and len(weights) - len(frames[1]) in (len(design.labels), len(frames[0])):
         count = len(weights) - len(frames[1])  # training rows, then new ones
         labels = design.index if count == len(frames[0]) else design.labels
         values = np.asarray(by_label(weights, labels.append(frames[1].index), "weights"))
-        name, pair = "weights", np.split(values, [count])
+        pair = np.split(values, [count])
     else:
         raise InputTypeError(
             f"weights is a {type(weights).__name__}: give a column, a callable of a frame, a tuple of two "
@@ -227,16 +232,16 @@ def _as_weights(weights, design, exog):
     trained, new = (numbers(values, f"the values of {name}") for values in (trained, new))
     if trained.shape == (len(design.labels),):
         trained = trained[design.kept]
-    for values, count, rows in ((trained, len(frames[0]), "training"), (new, len(frames[1]), "new")):
-        if values.shape != (count,):
+    for values, rows, which in ((trained, frames[0], "training"), (new, frames[1], "new")):
+        if values.shape != (len(rows),):
             raise InputError(
-                f"{name} has shape {values.shape} for the {count} {rows} rows: give one value a row"
+                f"{name} has shape {values.shape} for the {len(rows)} {which} rows: give one value a row"
             )
     _check_weights(name, trained, new)
     return trained, new
 
 
-def _check_weights(name, trained, new):
+def _check_weights(name: str, trained: np.ndarray, new: np.ndarray) -> None:
     bad = trained[~(np.isfinite(trained) & (trained >= 0))]
     if len(bad):
         raise InputError(

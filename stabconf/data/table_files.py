@@ -1,8 +1,11 @@
-"""Tables in files: CSV, TSV and Parquet, by the ending of the name."""
+"""Tables in files: CSV, TSV and Parquet, by the ending of the name; for the command line."""
 
 import io
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from lzma import LZMAError
+from os import PathLike
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -16,8 +19,10 @@ __all__ = ["check_table_path", "read_table", "table_kind", "write_table"]
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _PACKED = (".gz", ".bz2", ".xz", ".zip")
 
+FilePath = str | PathLike[str]
 
-def table_kind(path):
+
+def table_kind(path: FilePath) -> str:
     """ ".csv", ".tsv" or ".parquet"; text may be packed (``.csv.gz``) for reading.
 
     Examples
@@ -32,14 +37,15 @@ def table_kind(path):
     return kind
 
 
-def read_table(path):
+def read_table(path: FilePath) -> pd.DataFrame:
     """A table from a file."""
     kind = table_kind(path)
     if not Path(path).is_file():
         raise InputError(f"there is no file {str(path)!r}")
     try:
         if kind == ".parquet":
-            return _with_pyarrow(lambda: pd.read_parquet(path, engine="pyarrow"))
+            with _pyarrow():
+                return pd.read_parquet(path, engine="pyarrow")
         return _separated(path, kind)
     except (ValueError, OSError, EOFError, BadZipFile, LZMAError, zlib.error) as error:
         if isinstance(error, InputError):
@@ -48,7 +54,7 @@ def read_table(path):
         raise InputError(f"{str(path)!r} cannot be read as {kind[1:].upper()}: {reason}") from error
 
 
-def _separated(path, kind):
+def _separated(path: FilePath, kind: str) -> pd.DataFrame:
     frame = pd.read_csv(path, sep=_SEPARATORS[kind])
     if frame.shape[1] == 1 and any(
         sign in str(frame.columns[0]) for sign in {";", ",", "\t"} - {_SEPARATORS[kind]}
@@ -60,7 +66,7 @@ def _separated(path, kind):
     return frame
 
 
-def check_table_path(path, argument):
+def check_table_path(path: FilePath, argument: str) -> str:
     """The kind of a table to write, once it is known that it can be; errors name ``argument``."""
     kind = table_kind(check_folder(path, argument))
     if Path(path).suffix.lower() != kind:
@@ -70,21 +76,23 @@ def check_table_path(path, argument):
     return kind
 
 
-def write_table(path, frame):
+def write_table(path: FilePath, frame: pd.DataFrame) -> Path:
     """Write a table, index included, whole or not at all."""
     kind = check_table_path(path, "path")
     if kind == ".parquet":
         out = io.BytesIO()
         plain = frame.copy()
         plain.attrs = {}  # records of the intervals, which Parquet cannot hold
-        _with_pyarrow(lambda: plain.to_parquet(out, engine="pyarrow"))
+        with _pyarrow():
+            plain.to_parquet(out, engine="pyarrow")
         return write_whole(path, out.getvalue())
     return write_whole(path, frame.to_csv(sep=_SEPARATORS[kind]).encode("utf-8"))
 
 
-def _with_pyarrow(action):
+@contextmanager
+def _pyarrow() -> Iterator[None]:
     try:
-        return action()
+        yield
     except ImportError as error:
         raise InputError(
             "Parquet needs pyarrow: pip install pyarrow (or 'stabconf[parquet]'), or use .csv"

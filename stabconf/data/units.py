@@ -14,26 +14,19 @@ import numpy as np
 
 from ..rank import ceil_rank
 
-__all__ = ["ColumnKinds", "ColumnUnits", "column_units", "location_scale", "spans_constant"]
+__all__ = ["MAD_TO_SD", "ColumnKinds", "ColumnUnits", "column_units", "location_scale", "spans_constant"]
 
-_IQR_TO_SD, _MAD_TO_SD = 1.349, 1.2533
+MAD_TO_SD = 1.4826  # standard deviations of normal errors in their median absolute size
+_IQR_TO_SD = 1.349
+_MEAN_TO_SD = 1.2533
 _INDICATOR = 0.5  # scale of a column made of categories: that of a balanced indicator
 
 
-def location_scale(y, level=0.5):
-    """Location and scale of responses: their level-quantile, and their quartile distance / 1.349.
+def location_scale(y: np.ndarray, level: float | None = 0.5) -> tuple[float, float]:
+    """Location and scale of responses (n,): their level-quantile, and their quartile distance / 1.349.
 
-    Parameters
-    ----------
-    y : (n,) array
-    level : float or None
-        None fixes the location at 0, for a design that no constant is in the span of.
-
-    Returns
-    -------
-    centre, scale : float
-        Where the quartiles coincide the scale is 1.2533 times the mean distance from the centre, and 1
-        where that is 0 too.
+    A level of None fixes the location at 0, for a design that no constant is in the span of. Where the
+    quartiles coincide the scale is 1.2533 times the mean distance from the centre, and 1 where that is 0.
 
     Examples
     --------
@@ -45,11 +38,11 @@ def location_scale(y, level=0.5):
     centre = 0.0 if level is None else float(ordered[ceil_rank(level, len(ordered)) - 1])
     scale = float(high - low) / _IQR_TO_SD
     if not scale > 0:
-        scale = _MAD_TO_SD * float(np.mean(np.abs(ordered - centre)))
+        scale = _MEAN_TO_SD * float(np.mean(np.abs(ordered - centre)))
     return centre, scale if scale > 0 else 1.0
 
 
-def spans_constant(X):
+def spans_constant(X: np.ndarray) -> np.ndarray | None:
     """Coefficients (p,) with which the columns add up to 1 in every row; None where there are none."""
     found = np.linalg.lstsq(X, np.ones(len(X)), rcond=None)[0]
     return found if np.all(np.abs(X @ found - 1.0) <= 1e-8) else None
@@ -71,44 +64,45 @@ class ColumnKinds:
 
     intercept: int | None
     categorical: np.ndarray
-    parts: dict = field(default_factory=dict)
+    parts: dict[int, np.ndarray] = field(default_factory=dict)
 
     @classmethod
-    def numeric(cls, count, intercept):
+    def numeric(cls, count: int, intercept: int | None) -> "ColumnKinds":
         """Columns of numbers alone, as many as ``count``."""
         return cls(intercept, np.zeros(count, dtype=bool))
 
-    def take(self, rows):
+    def take(self, rows: np.ndarray | slice) -> "ColumnKinds":
         """The same for some of the rows."""
-        return ColumnKinds(
-            self.intercept, self.categorical, {j: part[rows] for j, part in self.parts.items()}
-        )
+        parts = {j: part[rows] for j, part in self.parts.items()}
+        return ColumnKinds(self.intercept, self.categorical, parts)
 
 
 @dataclass(frozen=True)
 class ColumnUnits:
-    """Centre and scale of the design columns: ``(X - mean) / scale``.
-
-    Attributes
-    ----------
-    mean, scale : (p,) arrays
-    """
+    """Centre ``mean`` and ``scale`` (p,) of the design columns: ``(X - mean) / scale``."""
 
     mean: np.ndarray
     scale: np.ndarray
 
-    def apply(self, X):
-        """Standardised copy of ``X``."""
+    def apply(self, X: np.ndarray) -> np.ndarray:
+        """Standardised copy of rows (n, p)."""
         out = X - self.mean
         out /= self.scale
         return out
 
-    def undo(self, rows):
+    def undo(self, rows: np.ndarray) -> np.ndarray:
         """Rows in the units of the design columns from standardised ones."""
         return rows * self.scale + self.mean
 
-    def coefficients(self, theta, centre, scale, intercept, constant=None):
-        """Coefficients in the units of the design columns from standardised ones.
+    def coefficients(
+        self,
+        theta: np.ndarray,
+        centre: float,
+        scale: float,
+        intercept: int | None,
+        constant: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Coefficients (p,) in the units of the design columns from standardised ones.
 
         ``constant`` (p,) are coefficients that make a constant where no column is the intercept.
         """
@@ -121,27 +115,19 @@ class ColumnUnits:
         return beta
 
 
-def column_units(X, kinds, standardize=True):
-    """The `ColumnUnits` of a design, and which of its columns are constant.
+def column_units(
+    X: np.ndarray, kinds: ColumnKinds, standardize: bool = True
+) -> tuple[ColumnUnits, np.ndarray]:
+    """The `ColumnUnits` of a design (n, p), and which of its columns are constant (p,), intercept aside.
 
-    Parameters
-    ----------
-    X : (n, p) array
-    kinds : ColumnKinds
-    standardize : bool
-        False leaves columns as they are.
-
-    Returns
-    -------
-    ColumnUnits
-    constant : (p,) array of bool
-        The intercept does not count.
+    Without ``standardize`` columns stay as they are.
     """
     p = X.shape[1]
-    mean, scale, constant = np.zeros(p), np.ones(p), np.zeros(p, dtype=bool)
+    mean = np.zeros(p)
     if not standardize:
-        return ColumnUnits(mean, scale), constant
-    low, high = X.min(axis=0), X.max(axis=0)
+        return ColumnUnits(mean, np.ones(p)), np.zeros(p, dtype=bool)
+    low = X.min(axis=0)
+    high = X.max(axis=0)
     constant = high - low <= 1e-13 * np.maximum(np.abs(low), np.abs(high))
     two_values = np.all((low == X) | (high == X), axis=0)
     scale = np.where(two_values, (high - low) / 2.0, X.std(axis=0))
@@ -151,5 +137,7 @@ def column_units(X, kinds, standardize=True):
         scale[j] = _INDICATOR * (float(np.std(part)) or 1.0)
     if kinds.intercept is not None:
         mean = X.mean(axis=0)
-        mean[kinds.intercept], scale[kinds.intercept], constant[kinds.intercept] = 0.0, 1.0, False
+        mean[kinds.intercept] = 0.0
+        scale[kinds.intercept] = 1.0
+        constant[kinds.intercept] = False
     return ColumnUnits(mean, scale), constant

@@ -26,10 +26,12 @@ __all__ = [
     "as_loss",
 ]
 
-LOSSES = {loss.name: loss for loss in (Squared, LAD, Quantile, Huber, PseudoHuber, LogCosh, Linex, Power)}
+LOSSES: dict[str, type[Loss]] = {
+    loss.name: loss for loss in (Squared, LAD, Quantile, Huber, PseudoHuber, LogCosh, Linex, Power)
+}
 
 
-def as_loss(loss):
+def as_loss(loss: object) -> Loss:
     """The loss object for a name or an object.
 
     Examples

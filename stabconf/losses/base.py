@@ -1,155 +1,189 @@
-"""What every loss offers, and checks that their parameters share (theory, section 2)."""
+"""What every loss declares, and what losses share (theory, section 2).
+
+A loss is a convex function of one residual and never sees the design. Methods and solvers ask it for what
+they need by name and refuse a loss that does not declare it; a test holds every registered loss to its
+declarations.
+"""
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..checks import is_number
 from ..errors import InputError
 
-__all__ = ["Loss"]
+__all__ = ["FallingCurvature", "Loss", "SlopeKind", "require", "require_positive"]
+
+SlopeKind = Literal["step", "line", "bending"]
 
 
 @dataclass(frozen=True)
 class Loss:
     """Base class: what every loss declares.
 
-    A method asks for what it needs by name and refuses a loss that does not declare it; a test holds every
-    registered loss to its declarations.
-
     Attributes
     ----------
+    kind : {"step", "line", "bending"}
+        What the derivative is: a step from ``-down`` to ``up`` (LAD, quantile), the residual clipped to
+        these bounds (squared, Huber), or anything else.
     slopes : tuple of float
-        ``(down, up)``: the derivative ranges over ``[-down, up]``; ``inf`` where it is unbounded. The
-        larger of them is rho.
+        ``(down, up)``: the derivative ranges over ``[-down, up]``; ``inf`` where it is unbounded.
     smoothness : float
-        Lipschitz constant nu of the derivative; ``inf`` where there is none.
+        Lipschitz constant nu of the derivative; ``inf`` where there is none, and then `prox_slope` is
+        needed.
     bends_once : bool
         True where the derivative is convex or concave on each side of 0, so that its chords and tangents
         bound it. False unless a loss says so.
-    symmetric : bool
-        True where residuals r and -r have the same loss.
-    level : float
-        The order-statistic level that centres the response (0.5 but for the quantile loss).
-    needs_prox : bool
-        True where slope or curvature is unbounded, so that Newton steps need the envelope.
-    piecewise_linear : bool
-        True for losses without curvature (LAD and quantile loss).
-    softness : float or None
-        0 where the slope is a step from ``-down`` to ``up``, 1 where it is the residual itself between
-        these bounds; None for other losses.
     concave_slope : bool
-        True where an unbounded slope grows no faster than the residual (concave on each side), so
-        that a stable set can be finite.
+        True where an unbounded derivative grows no faster than the residual, so that a stable set can be
+        finite.
+    degree : float or None
+        The power of the unit that the loss grows with, see `rescaled`; None where there is none.
     """
 
     name: ClassVar[str] = ""
-    piecewise_linear: ClassVar[bool] = False
-    symmetric: ClassVar[bool] = True
-    level: ClassVar[float] = 0.5
-    needs_prox: ClassVar[bool] = False
-    softness: ClassVar[float | None] = None
-    concave_slope: ClassVar[bool] = False
+    kind: ClassVar[SlopeKind] = "bending"
     bends_once: ClassVar[bool] = False
+    concave_slope: ClassVar[bool] = False
+    degree: ClassVar[float | None] = None
 
     @property
-    def slopes(self):
+    def slopes(self) -> tuple[float, float]:
         return (math.inf, math.inf)
 
     @property
-    def lipschitz(self):
+    def smoothness(self) -> float:
+        return math.inf
+
+    @property
+    def lipschitz(self) -> float:
         """Lipschitz constant rho of the loss; ``inf`` where there is none."""
         return max(self.slopes)
 
     @property
-    def smoothness(self):
-        return math.inf
+    def symmetric(self) -> bool:
+        """True where residuals r and -r have the same loss."""
+        return self.slopes[0] == self.slopes[1]
 
     @property
-    def has_curvature(self):
-        """True where a curvature bound can do better than the penalty alone."""
-        return not self.piecewise_linear
+    def level(self) -> float:
+        """The order-statistic level that centres the response (0.5 but for the quantile loss)."""
+        return 0.5
 
-    def value(self, r):
+    @property
+    def needs_prox(self) -> bool:
+        """True where slope or curvature is unbounded, so that Newton steps need the envelope."""
+        return math.isinf(self.smoothness)
+
+    # Other names of questions about `kind`.
+
+    @property
+    def piecewise_linear(self) -> bool:
+        """True for losses without curvature (LAD and quantile loss)."""
+        return self.kind == "step"
+
+    @property
+    def has_curvature(self) -> bool:
+        """True where a curvature bound can do better than the penalty alone."""
+        return self.kind != "step"
+
+    @property
+    def softness(self) -> float | None:
+        """0 for a step, 1 for a line, None for other losses."""
+        return {"step": 0.0, "line": 1.0, "bending": None}[self.kind]
+
+    def value(self, r: ArrayLike) -> np.ndarray:
         """Loss of residuals ``r``."""
         raise NotImplementedError
 
-    def derivative(self, r):
+    def derivative(self, r: ArrayLike) -> np.ndarray:
         """Derivative at ``r``; at a kink, one element of the subdifferential."""
         raise NotImplementedError
 
-    def subgradient(self, r):
+    def subgradient(self, r: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Ends ``(low, high)`` of the subdifferential at ``r``."""
         slope = self.derivative(r)
         return slope, slope
 
-    def inverse_derivative(self, u):
+    def inverse_derivative(self, u: ArrayLike) -> np.ndarray:
         """A residual at which ``u`` is a slope of the loss."""
         raise NotImplementedError
 
-    def curvature(self, r):
+    def curvature(self, r: ArrayLike) -> np.ndarray:
         """Second derivative at ``r``."""
         return self.min_curvature(r, r)
 
-    def min_curvature(self, low, high):
+    def min_curvature(self, low: ArrayLike, high: ArrayLike) -> np.ndarray:
         """Smallest second derivative over each interval ``[low, high]``."""
         raise NotImplementedError
 
-    def max_curvature(self, low, high):
-        """Largest second derivative over each interval ``[low, high]``, its inside included; ``inf`` where
-        there is none."""
+    def max_curvature(self, low: ArrayLike, high: ArrayLike) -> np.ndarray:
+        """Largest second derivative over each interval ``[low, high]``, its inside included; or ``inf``."""
         raise NotImplementedError
 
-    def prox_slope(self, a, eps):
+    def prox_slope(self, a: np.ndarray, eps: float) -> np.ndarray:
         """Slope of the Moreau envelope: ``u`` with ``u = l'(p)`` and ``p + eps u = a``."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} declares no smoothness: give it a prox_slope")
 
-    def prox_curvature(self, u, eps):
+    def prox_curvature(self, u: np.ndarray, eps: float) -> np.ndarray:
         """Curvature of the Moreau envelope, ``du/da``, where its slope is ``u``."""
         with np.errstate(divide="ignore"):
             return 1.0 / (1.0 / self.curvature(self.inverse_derivative(u)) + eps)
 
-    def fenchel_gap(self, r, u):
+    def fenchel_gap(self, r: np.ndarray, u: np.ndarray) -> np.ndarray:
         """Upper bound on ``l(r) + l*(u) - r u``, without cancellation; 0 where ``u = l'(r)``."""
         excess = self.derivative(r) - u
         with np.errstate(invalid="ignore"):
             return np.where(excess == 0, 0.0, excess * (r - self.inverse_derivative(u)))
 
-    def in_unit(self, unit):
-        """The loss of residuals whose spread is ``unit``: parameters count in that unit (theory 2)."""
+    def in_unit(self, unit: float) -> Self:
+        """The loss of residuals whose spread is ``unit``: parameters count in that unit."""
         return self
 
-    def rescaled(self, unit):
+    def rescaled(self, unit: float) -> tuple[Self, float] | None:
         """A loss and a factor with ``l(unit * r) == factor * loss(r)``; None where there are none."""
-        return None
+        return None if self.degree is None else (self.in_unit(1.0 / unit), unit**self.degree)
 
-    def simplest(self):
+    def simplest(self) -> "tuple[Loss, float]":
         """A loss that this one is a multiple of, and the factor; itself where there is no simpler one."""
         return self, 1.0
 
-    def describe(self):
+    def describe(self) -> str:
         """The loss as a user would write it."""
         return repr(self).replace(type(self).__name__, self.name).removesuffix("()")
 
 
-def require(ok, name, value, fix):
+class FallingCurvature(Loss):
+    """Losses whose second derivative falls with \\|r\\|: `curvature` alone says all about it."""
+
+    @property
+    def smoothness(self) -> float:
+        return float(self.curvature(0.0))
+
+    def curvature(self, r: ArrayLike) -> np.ndarray:
+        raise NotImplementedError
+
+    def min_curvature(self, low: ArrayLike, high: ArrayLike) -> np.ndarray:
+        return self.curvature(np.maximum(np.abs(low), np.abs(high)))
+
+    def max_curvature(self, low: ArrayLike, high: ArrayLike) -> np.ndarray:
+        return self.curvature(smallest_size(low, high))
+
+
+def smallest_size(low: ArrayLike, high: ArrayLike) -> np.ndarray:
+    """Smallest \\|r\\| over each interval."""
+    return np.maximum(np.maximum(low, np.negative(high)), 0.0)
+
+
+def require(ok: bool, name: str, value: object, fix: str) -> None:
     """Raise an `InputError` naming the parameter unless ``ok``."""
     if not ok:
         raise InputError(f"{name}={value!r} is not allowed: {fix}")
 
 
-def largest_size(low, high):
-    """Largest \\|r\\| over each interval."""
-    return np.maximum(np.abs(low), np.abs(high))
-
-
-def smallest_size(low, high):
-    """Smallest \\|r\\| over each interval."""
-    return np.maximum(np.maximum(low, np.negative(high)), 0.0)
-
-
-def require_positive(name, value):
-    ok = is_number(value) and math.isfinite(value) and value > 0
-    require(ok, name, value, "give a positive finite number")
+def require_positive(name: str, value: float) -> None:
+    """Raise an `InputError` naming the parameter unless it is positive and finite."""
+    require(is_number(value) and 0 < value < math.inf, name, value, "give a positive finite number")

@@ -1,71 +1,68 @@
-"""Losses whose slope jumps or whose curvature is unbounded: LAD, quantile, linex, power.
+"""Losses whose slope jumps or curvature is unbounded: LAD, quantile, linex, power (theory, section 2).
 
 Newton's method reaches them through the slope of their Moreau envelope, `prox_slope`.
 """
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special
 
 from ..checks import is_number
-from .base import Loss, largest_size, require, smallest_size
+from .base import FallingCurvature, Loss, SlopeKind, require, smallest_size
 from .smooth import Squared
 
 __all__ = ["LAD", "Linex", "Power", "Quantile"]
 
 
-class _PiecewiseLinear(Loss):
+class _Step(Loss):
     """``up * r`` above 0 and ``-down * r`` below: shared by LAD and the quantile loss."""
 
-    piecewise_linear: ClassVar[bool] = True
-    softness: ClassVar[float] = 0.0
-    needs_prox: ClassVar[bool] = True
+    kind: ClassVar[SlopeKind] = "step"
     bends_once: ClassVar[bool] = True
+    degree: ClassVar[float] = 1.0
 
-    def rescaled(self, unit):
-        return self, unit
-
-    def value(self, r):
+    def value(self, r: ArrayLike) -> np.ndarray:
         down, up = self.slopes
         return np.maximum(up * np.asarray(r), -down * np.asarray(r))
 
-    def derivative(self, r):
+    def derivative(self, r: ArrayLike) -> np.ndarray:
         down, up = self.slopes
         r = np.asarray(r)
         return up * (r > 0) - down * (r < 0)
 
-    def subgradient(self, r):
+    def subgradient(self, r: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         down, up = self.slopes
         r = np.asarray(r)
         return np.where(r > 0, up, -down), np.where(r < 0, -down, up)
 
-    def inverse_derivative(self, u):
+    def inverse_derivative(self, u: ArrayLike) -> np.ndarray:
         return np.zeros(np.shape(u))
 
-    def fenchel_gap(self, r, u):
+    def fenchel_gap(self, r: np.ndarray, u: np.ndarray) -> np.ndarray:
         return self.value(r) - u * r  # the conjugate is 0 on the slope range
 
-    def min_curvature(self, low, high):
+    def min_curvature(self, low: ArrayLike, high: ArrayLike) -> np.ndarray:
         return np.zeros(np.shape(low))
 
-    def max_curvature(self, low, high):
+    def max_curvature(self, low: ArrayLike, high: ArrayLike) -> np.ndarray:
         return np.where(smallest_size(low, high) > 0, 0.0, np.inf)
 
-    def prox_slope(self, a, eps):
+    def prox_slope(self, a: np.ndarray, eps: float) -> np.ndarray:
         down, up = self.slopes
-        u = np.asarray(a) / eps
+        u = a / eps
         return np.clip(u, -down, up, out=u)
 
-    def prox_curvature(self, u, eps):
+    def prox_curvature(self, u: np.ndarray, eps: float) -> np.ndarray:
         down, up = self.slopes
         return ((u > -down) & (u < up)) / eps
 
 
 @dataclass(frozen=True)
-class LAD(_PiecewiseLinear):
+class LAD(_Step):
     """\\|r\\|: least absolute deviations. Lipschitz with 1; not smooth.
 
     Examples
@@ -77,12 +74,12 @@ class LAD(_PiecewiseLinear):
     name: ClassVar[str] = "lad"
 
     @property
-    def slopes(self):
+    def slopes(self) -> tuple[float, float]:
         return (1.0, 1.0)
 
 
 @dataclass(frozen=True)
-class Quantile(_PiecewiseLinear):
+class Quantile(_Step):
     """max(q r, (q - 1) r): the pinball loss, whose minimiser is the conditional q-quantile.
 
     Lipschitz with max(q, 1 - q); not smooth.
@@ -100,19 +97,15 @@ class Quantile(_PiecewiseLinear):
     q: float = 0.5
     name: ClassVar[str] = "quantile"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         require(is_number(self.q) and 0 < self.q < 1, "q", self.q, "give a level between 0 and 1")
 
     @property
-    def symmetric(self):
-        return self.q == 0.5
-
-    @property
-    def level(self):
+    def level(self) -> float:
         return self.q
 
     @property
-    def slopes(self):
+    def slopes(self) -> tuple[float, float]:
         return (1.0 - self.q, self.q)
 
 
@@ -137,56 +130,52 @@ class Linex(Loss):
 
     g: float = 0.5
     name: ClassVar[str] = "linex"
-    symmetric: ClassVar[bool] = False
-    needs_prox: ClassVar[bool] = True
     bends_once: ClassVar[bool] = True
+    degree: ClassVar[float] = 0.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         ok = is_number(self.g) and math.isfinite(self.g) and self.g != 0
         require(ok, "g", self.g, "give a finite number that is not 0")
 
-    def in_unit(self, unit):
+    def in_unit(self, unit: float) -> Self:
         return replace(self, g=self.g / unit)
 
-    def rescaled(self, unit):
-        return self.in_unit(1.0 / unit), 1.0
-
     @property
-    def slopes(self):
+    def slopes(self) -> tuple[float, float]:
         return (self.g, math.inf) if self.g > 0 else (math.inf, -self.g)
 
-    def value(self, r):
+    def value(self, r: ArrayLike) -> np.ndarray:
         x = self.g * np.asarray(r, dtype=float)
         with np.errstate(over="ignore"):
             return np.expm1(x) - x
 
-    def derivative(self, r):
+    def derivative(self, r: ArrayLike) -> np.ndarray:
         with np.errstate(over="ignore"):
             return self.g * np.expm1(self.g * np.asarray(r, dtype=float))
 
-    def inverse_derivative(self, u):
+    def inverse_derivative(self, u: ArrayLike) -> np.ndarray:
         with np.errstate(divide="ignore"):
             return np.log1p(np.divide(u, self.g)) / self.g
 
-    def min_curvature(self, low, high):
-        return self._curvature(np.minimum(np.multiply(self.g, low), np.multiply(self.g, high)))
-
-    def max_curvature(self, low, high):
-        return self._curvature(np.maximum(np.multiply(self.g, low), np.multiply(self.g, high)))
-
-    def _curvature(self, exponent):
+    def curvature(self, r: ArrayLike) -> np.ndarray:
         with np.errstate(over="ignore"):
-            return self.g**2 * np.exp(exponent)
+            return self.g**2 * np.exp(np.multiply(self.g, r))
 
-    def prox_slope(self, a, eps):
+    def min_curvature(self, low: ArrayLike, high: ArrayLike) -> np.ndarray:
+        return self.curvature(low if self.g > 0 else high)
+
+    def max_curvature(self, low: ArrayLike, high: ArrayLike) -> np.ndarray:
+        return self.curvature(high if self.g > 0 else low)
+
+    def prox_slope(self, a: np.ndarray, eps: float) -> np.ndarray:
         # p + eps u = a with u = g (e^{gp} - 1) is Wright's omega in c e^{gp}, c = g^2 eps.
         c = self.g**2 * eps
-        omega = special.wrightomega(self.g * np.asarray(a) + c + math.log(c))
+        omega = special.wrightomega(self.g * a + c + math.log(c))
         return self.g * (omega / c - 1.0)
 
 
 @dataclass(frozen=True)
-class Power(Loss):
+class Power(FallingCurvature):
     """\\|r\\|^q with 1 < q <= 2. Not Lipschitz; smooth only for q = 2 (nu = 2).
 
     Examples
@@ -197,55 +186,39 @@ class Power(Loss):
 
     q: float = 1.5
     name: ClassVar[str] = "power"
-    concave_slope: ClassVar[bool] = True
     bends_once: ClassVar[bool] = True
+    concave_slope: ClassVar[bool] = True
 
-    def __post_init__(self):
-        require(
-            is_number(self.q) and 1 < self.q <= 2,
-            "q",
-            self.q,
-            "give an exponent in (1, 2]; for 1 use 'lad'",
-        )
+    def __post_init__(self) -> None:
+        ok = is_number(self.q) and 1 < self.q <= 2
+        require(ok, "q", self.q, "give an exponent in (1, 2]; for 1 use 'lad'")
 
-    @property
-    def needs_prox(self):
-        return self.q < 2
-
-    @property
-    def smoothness(self):
-        return 2.0 if self.q == 2 else math.inf
-
-    def rescaled(self, unit):
+    def rescaled(self, unit: float) -> tuple[Self, float]:
         return self, unit**self.q
 
-    def simplest(self):
+    def simplest(self) -> tuple[Loss, float]:
         return (Squared(), 2.0) if self.q == 2 else (self, 1.0)
 
-    def value(self, r):
+    def value(self, r: ArrayLike) -> np.ndarray:
         return np.abs(r) ** self.q
 
-    def derivative(self, r):
+    def derivative(self, r: ArrayLike) -> np.ndarray:
         return self.q * np.sign(r) * np.abs(r) ** (self.q - 1.0)
 
-    def inverse_derivative(self, u):
+    def inverse_derivative(self, u: ArrayLike) -> np.ndarray:
         return np.sign(u) * (np.abs(u) / self.q) ** (1.0 / (self.q - 1.0))
 
-    def min_curvature(self, low, high):
-        return self._curvature(largest_size(low, high))
-
-    def max_curvature(self, low, high):
-        return self._curvature(smallest_size(low, high))
-
-    def _curvature(self, size):
+    def curvature(self, r: ArrayLike) -> np.ndarray:
         with np.errstate(divide="ignore"):
-            return self.q * (self.q - 1.0) * size ** (self.q - 2.0)
+            return self.q * (self.q - 1.0) * np.abs(r) ** (self.q - 2.0)
 
-    def prox_slope(self, a, eps):
+    def prox_slope(self, a: np.ndarray, eps: float) -> np.ndarray:
         """Newton's method for log p in log(p + eps q p^(q-1)) = log a, convex and increasing."""
-        q, size = self.q, np.abs(np.asarray(a, dtype=float))
+        q = self.q
+        size = np.abs(a)
         with np.errstate(divide="ignore", invalid="ignore"):
-            target, shift = np.log(size), math.log(eps * q)
+            target = np.log(size)
+            shift = math.log(eps * q)
             log_p = np.minimum(target, (target - shift) / (q - 1.0))
             for _ in range(60):
                 other = shift + (q - 1.0) * log_p

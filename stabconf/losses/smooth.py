@@ -1,18 +1,22 @@
-"""Losses with a bounded second derivative: squared, Huber, pseudo-Huber, log-cosh."""
+"""Losses with a bounded second derivative: squared, Huber, pseudo-Huber, log-cosh (theory, section 2).
+
+Newton's method uses their own slope and curvature; the curvature falls with the size of the residual.
+"""
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from .base import Loss, largest_size, require_positive, smallest_size
+from .base import FallingCurvature, SlopeKind, require_positive
 
 __all__ = ["Huber", "LogCosh", "PseudoHuber", "Squared"]
 
 
 @dataclass(frozen=True)
-class Squared(Loss):
+class Squared(FallingCurvature):
     """r^2 / 2. Not Lipschitz; nu = 1.
 
     Examples
@@ -22,56 +26,41 @@ class Squared(Loss):
     """
 
     name: ClassVar[str] = "squared"
-    softness: ClassVar[float] = 1.0
+    kind: ClassVar[SlopeKind] = "line"
     bends_once: ClassVar[bool] = True
     concave_slope: ClassVar[bool] = True
+    degree: ClassVar[float] = 2.0
 
-    @property
-    def smoothness(self):
-        return 1.0
-
-    def rescaled(self, unit):
-        return self, unit**2
-
-    def value(self, r):
+    def value(self, r: ArrayLike) -> np.ndarray:
         return 0.5 * np.square(r)
 
-    def derivative(self, r):
+    def derivative(self, r: ArrayLike) -> np.ndarray:
         return np.asarray(r, dtype=float)
 
-    def inverse_derivative(self, u):
+    def inverse_derivative(self, u: ArrayLike) -> np.ndarray:
         return np.asarray(u, dtype=float)
 
-    def min_curvature(self, low, high):
-        return np.ones(np.shape(low))
-
-    def max_curvature(self, low, high):
-        return np.ones(np.shape(low))
+    def curvature(self, r: ArrayLike) -> np.ndarray:
+        return np.ones(np.shape(r))
 
 
 @dataclass(frozen=True)
-class _Thresholded(Loss):
+class _Thresholded(FallingCurvature):
     """Squared near 0 and linear beyond about ``d``: Lipschitz with d; nu = 1."""
 
     d: float = 1.345
     bends_once: ClassVar[bool] = True
+    degree: ClassVar[float] = 2.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         require_positive("d", self.d)
 
-    def in_unit(self, unit):
+    def in_unit(self, unit: float) -> Self:
         return replace(self, d=self.d * unit)
 
-    def rescaled(self, unit):
-        return self.in_unit(1.0 / unit), unit**2
-
     @property
-    def slopes(self):
+    def slopes(self) -> tuple[float, float]:
         return (self.d, self.d)
-
-    @property
-    def smoothness(self):
-        return 1.0
 
 
 @dataclass(frozen=True)
@@ -90,23 +79,20 @@ class Huber(_Thresholded):
     """
 
     name: ClassVar[str] = "huber"
-    softness: ClassVar[float] = 1.0
+    kind: ClassVar[SlopeKind] = "line"
 
-    def value(self, r):
+    def value(self, r: ArrayLike) -> np.ndarray:
         size = np.abs(r)
         return np.where(size <= self.d, 0.5 * size**2, self.d * size - 0.5 * self.d**2)
 
-    def derivative(self, r):
+    def derivative(self, r: ArrayLike) -> np.ndarray:
         return np.clip(r, -self.d, self.d)
 
-    def inverse_derivative(self, u):
+    def inverse_derivative(self, u: ArrayLike) -> np.ndarray:
         return np.asarray(u, dtype=float)
 
-    def min_curvature(self, low, high):
-        return (largest_size(low, high) <= self.d).astype(float)
-
-    def max_curvature(self, low, high):
-        return (smallest_size(low, high) <= self.d).astype(float)
+    def curvature(self, r: ArrayLike) -> np.ndarray:
+        return (np.abs(r) <= self.d).astype(float)
 
 
 @dataclass(frozen=True)
@@ -126,26 +112,23 @@ class PseudoHuber(_Thresholded):
 
     name: ClassVar[str] = "pseudo_huber"
 
-    def value(self, r):
+    def value(self, r: ArrayLike) -> np.ndarray:
         # r^2 / (1 + sqrt(...)) is the same number without cancellation near 0.
         return np.square(r) / (1.0 + np.hypot(1.0, np.divide(r, self.d)))
 
-    def derivative(self, r):
+    def derivative(self, r: ArrayLike) -> np.ndarray:
         return np.asarray(r) / np.hypot(1.0, np.divide(r, self.d))
 
-    def inverse_derivative(self, u):
+    def inverse_derivative(self, u: ArrayLike) -> np.ndarray:
         with np.errstate(divide="ignore"):
             return np.asarray(u) / np.sqrt(np.maximum(1.0 - np.square(np.divide(u, self.d)), 0.0))
 
-    def min_curvature(self, low, high):
-        return np.hypot(1.0, largest_size(low, high) / self.d) ** -3.0
-
-    def max_curvature(self, low, high):
-        return np.hypot(1.0, smallest_size(low, high) / self.d) ** -3.0
+    def curvature(self, r: ArrayLike) -> np.ndarray:
+        return np.hypot(1.0, np.divide(r, self.d)) ** -3.0
 
 
 @dataclass(frozen=True)
-class LogCosh(Loss):
+class LogCosh(FallingCurvature):
     """g log cosh(r / g). Lipschitz with 1; nu = 1 / g.
 
     Parameters
@@ -162,42 +145,30 @@ class LogCosh(Loss):
     g: float = 1.0
     name: ClassVar[str] = "logcosh"
     bends_once: ClassVar[bool] = True
+    degree: ClassVar[float] = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         require_positive("g", self.g)
 
-    def in_unit(self, unit):
+    def in_unit(self, unit: float) -> Self:
         return replace(self, g=self.g * unit)
 
-    def rescaled(self, unit):
-        return self.in_unit(1.0 / unit), unit
-
     @property
-    def slopes(self):
+    def slopes(self) -> tuple[float, float]:
         return (1.0, 1.0)
 
-    @property
-    def smoothness(self):
-        return 1.0 / self.g
-
-    def value(self, r):
+    def value(self, r: ArrayLike) -> np.ndarray:
         size = np.abs(r) / self.g
         return self.g * (size + np.log1p(np.exp(-2.0 * size)) - math.log(2.0))
 
-    def derivative(self, r):
+    def derivative(self, r: ArrayLike) -> np.ndarray:
         return np.tanh(np.divide(r, self.g))
 
-    def inverse_derivative(self, u):
+    def inverse_derivative(self, u: ArrayLike) -> np.ndarray:
         with np.errstate(divide="ignore"):
             return self.g * np.arctanh(u)
 
-    def min_curvature(self, low, high):
-        return self._curvature(largest_size(low, high))
-
-    def max_curvature(self, low, high):
-        return self._curvature(smallest_size(low, high))
-
-    def _curvature(self, size):
+    def curvature(self, r: ArrayLike) -> np.ndarray:
         # sech^2 written with decaying exponentials, so that far residuals give 0, not overflow.
-        decay = np.exp(-2.0 * size / self.g)
+        decay = np.exp(-2.0 * np.abs(r) / self.g)
         return 4.0 * decay / (self.g * np.square(1.0 + decay))

@@ -1,9 +1,17 @@
-"""Arrays in, `Solution` out: the minimiser of loss + penalty + tilt with a certified radius."""
+"""Arrays in, `Solution` out: the minimiser of loss + penalty + tilt with a certified radius.
+
+`minimise` finds a minimiser; `solve` the one that is meant where several tie (theory, sections 2 and 4).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 from ..errors import InputError
-from .newton import newton
+from .newton import by_newton
 from .problem import Problem, Solution, certify
-from .quasi_newton import quasi_newton
+from .quasi_newton import by_scipy
 from .ties import TieBreak, smallest_norm, vanishing_ridge
 
 __all__ = [
@@ -14,13 +22,21 @@ __all__ = [
     "certify",
     "minimise",
     "smallest_norm",
+    "solve",
     "vanishing_ridge",
 ]
 
-SOLVERS = {"auto": newton, "newton": newton, "scipy": quasi_newton}
+SOLVERS: dict[str, Callable[..., Solution]] = {"auto": by_newton, "newton": by_newton, "scipy": by_scipy}
 
 
-def minimise(problem, start=None, *, solver="auto", tol=1e-8, max_iter=1000):
+def minimise(
+    problem: Problem,
+    start: np.ndarray | None = None,
+    *,
+    solver: str = "auto",
+    tol: float = 1e-8,
+    max_iter: int = 1000,
+) -> Solution:
     """Minimise a `Problem`.
 
     Parameters
@@ -29,19 +45,14 @@ def minimise(problem, start=None, *, solver="auto", tol=1e-8, max_iter=1000):
     start : (p,) array, optional
         Warm start.
     solver : {"auto", "newton", "scipy"}
-        "newton" (the default) is exact for the piecewise-linear losses; "scipy" runs L-BFGS on the
-        smoothed objective and is honest about the difference through its radius.
+        "newton" (the default) is exact for LAD and quantile loss; "scipy" runs L-BFGS on the smoothed
+        objective and is honest about the difference through its radius.
     tol : float
         Relative duality gap at which the solution counts as converged.
     max_iter : int
 
-    Returns
-    -------
-    Solution
-
     Examples
     --------
-    >>> import numpy as np
     >>> from stabconf.losses import LAD
     >>> X, v = np.ones((3, 1)), np.array([0.0, 1.0, 5.0])
     >>> minimise(Problem(X, v, LAD(), ridge=np.array([1e-3]), lasso=np.zeros(1))).x.round(6)
@@ -50,3 +61,30 @@ def minimise(problem, start=None, *, solver="auto", tol=1e-8, max_iter=1000):
     if solver not in SOLVERS:
         raise InputError(f"solver={solver!r} is unknown: give one of {', '.join(SOLVERS)}")
     return SOLVERS[solver](problem, start, tol=tol, max_iter=max_iter)
+
+
+def solve(
+    problem: Problem,
+    finish: Callable[[Problem, Solution, np.ndarray | None], Solution] | None = None,
+    *,
+    tol: float = 1e-8,
+    **solving: Any,
+) -> Solution:
+    """The minimiser of smallest norm where several tie; ``solving`` are options of `minimise`.
+
+    ``finish`` may better the solution of the problem that has one minimiser; its third argument are the
+    vanishing ridge weights (p,), or None.
+
+    Examples
+    --------
+    >>> from stabconf.losses import Squared
+    >>> none = np.zeros(2)
+    >>> solve(Problem(np.ones((3, 2)), np.full(3, 4.0), Squared(), none, none)).x.round(6)
+    array([2., 2.])
+    """
+    ties = smallest_norm(problem)
+    unique = ties.apply(problem)
+    found = minimise(unique, tol=tol, **solving)
+    if finish is not None:
+        found = finish(unique, found, ties.extra)
+    return ties.lift(problem, found, tol)

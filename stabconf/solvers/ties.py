@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import linalg
 
-from .problem import certify
+from .problem import Problem, Solution, certify
 
 __all__ = ["TieBreak", "smallest_norm", "vanishing_ridge"]
 
-_VANISHING = 1e-9  # ridge weight a row, in units of the columns, that stands for one tending to 0
+_VANISHING = 1e-9  # ridge weight per row, in units of the columns, that stands for one tending to 0
 _BELOW_L1 = 1e-4
 _DEPENDENT = 1e-10  # columns of length 1 that are nearer than this to the span of others depend on them
 _OUTSIDE = 1e-8  # share of a row outside of the row space
@@ -24,40 +24,35 @@ _OUTSIDE = 1e-8  # share of a row outside of the row space
 class TieBreak:
     """What makes the minimiser of a problem unique.
 
-    Attributes
-    ----------
-    basis : (p, r) array or None
-        Orthonormal basis of the row space; None for all coefficients.
-    extra : (p,) array or None
-        Vanishing ridge weights; None where there are none.
+    ``basis`` (p, r) is an orthonormal basis of the row space, None for all coefficients; ``extra`` (p,) are
+    vanishing ridge weights, None where there are none.
     """
 
     basis: np.ndarray | None = None
     extra: np.ndarray | None = None
 
-    def apply(self, problem):
+    def apply(self, problem: Problem) -> Problem:
         """The problem with one minimiser."""
         if self.extra is not None:
             return replace(problem, ridge=problem.ridge + self.extra)
         if self.basis is None:
             return problem
         none = np.zeros(self.basis.shape[1])
-        return replace(
-            problem, X=problem.X @ self.basis, ridge=none, lasso=none, tilt=problem.tilt @ self.basis
-        )
+        tilt = problem.tilt @ self.basis
+        return replace(problem, X=problem.X @ self.basis, ridge=none, lasso=none, tilt=tilt)
 
-    def coordinates(self, rows):
+    def coordinates(self, rows: np.ndarray) -> np.ndarray:
         """Rows, or coefficients, (..., p) in the coordinates of `apply`."""
         return rows if self.basis is None else rows @ self.basis
 
-    def outside(self, rows):
+    def outside(self, rows: np.ndarray) -> np.ndarray:
         """Which rows (m, p) have a part that no training row has (bools)."""
         if self.basis is None:
             return np.zeros(len(rows), dtype=bool)
         rest = rows - (rows @ self.basis) @ self.basis.T
         return np.linalg.norm(rest, axis=1) > _OUTSIDE * np.linalg.norm(rows, axis=1)
 
-    def lift(self, problem, solution, tol):
+    def lift(self, problem: Problem, solution: Solution, tol: float) -> Solution:
         """The `Solution` of the problem itself from that of the problem with one minimiser."""
         if self.basis is None and self.extra is None:
             return solution
@@ -65,15 +60,14 @@ class TieBreak:
         l1 = solution.l1_multipliers if self.basis is None else np.zeros(len(theta))
         made = certify(problem, theta, solution.multipliers, l1, tol=tol, nit=solution.nit)
         # Multipliers carry the vanishing weights: whether it converged is known with them.
-        known = {name: getattr(solution, name) for name in ("success", "status", "message")}
-        return replace(made, **known)
+        return replace(made, success=solution.success, message=solution.message)
 
 
-def smallest_norm(problem):
+def smallest_norm(problem: Problem) -> TieBreak:
     """The `TieBreak` of a problem."""
     if np.all(problem.ridge > 0):
         return TieBreak()
-    if problem.loss.piecewise_linear:
+    if problem.loss.kind == "step":
         return vanishing_ridge(problem)
     rank = _rank(problem.X)
     if rank == problem.X.shape[1]:
@@ -83,18 +77,19 @@ def smallest_norm(problem):
     return TieBreak(basis=np.ascontiguousarray(linalg.svd(problem.X, full_matrices=False)[2][:rank].T))
 
 
-def vanishing_ridge(problem):
+def vanishing_ridge(problem: Problem) -> TieBreak:
     """The `TieBreak` that adds vanishing ridge weights where there are none."""
     squares = np.einsum("ij,ij->j", problem.X, problem.X)
-    least = np.min(squares[squares > 0], initial=float(np.max(squares, initial=0.0)))
-    weight = _VANISHING * max(least, 1e-8 * float(np.max(squares, initial=0.0))) or _VANISHING
+    most = float(np.max(squares, initial=0.0))
+    least = float(np.min(squares[squares > 0], initial=most))
+    weight = _VANISHING * max(least, 1e-8 * most) or _VANISHING
     lasso = problem.lasso[problem.lasso > 0]
     if len(lasso):  # against which it must vanish too
         weight = min(weight, _BELOW_L1 * float(np.min(lasso)))
     return TieBreak(extra=np.where(problem.ridge > 0, 0.0, weight))
 
 
-def _rank(X):
+def _rank(X: np.ndarray) -> int:
     """Number of columns that do not depend on others, whatever their units."""
     norms = np.linalg.norm(X, axis=0)
     columns = X[:, norms > 0] / norms[norms > 0]

@@ -1,0 +1,296 @@
+"""Formulas and their pieces, as patsy reads them: names, factors, designs, the value of one factor.
+
+`design` evaluates whole formulas, with what they name of the calling scope; groups, tables and figures go
+by single terms, through `term_values`. patsy is seen here alone.
+"""
+
+import ast
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import patsy
+
+from ..errors import FormulaError, InputError
+from .frames import by_label, check_duplicates, copied, formula_errors, has_labels, plain_columns
+from .units import ColumnKinds
+
+__all__ = [
+    "TRANSFORMS",
+    "both_sides",
+    "caller_scope",
+    "column_kinds",
+    "column_of",
+    "design_rows",
+    "factor_codes",
+    "formula_codes",
+    "is_column",
+    "names_in",
+    "names_of",
+    "pair_of_designs",
+    "right_side",
+    "taken_from",
+    "term_values",
+]
+
+# patsy's transforms: they learn from the frame they are given, so terms that go by row must not have them.
+TRANSFORMS = {name: getattr(patsy.builtins, name) for name in set(patsy.builtins.__all__) - {"C", "Q"}}
+
+
+class DropMissing(patsy.NAAction):
+    """Drops incomplete rows as patsy does, but looks for them in plain arrays; ``kept`` are the others.
+
+    Looking through pandas, column by column, takes about a third of the time of a fit to a thousand rows.
+    """
+
+    kept: np.ndarray
+
+    def is_numerical_NA(self, arr: Any) -> np.ndarray:
+        return super().is_numerical_NA(np.asarray(arr))
+
+    def handle_NA(self, values: Any, is_NAs: Any, origins: Any) -> Any:
+        self.kept = np.flatnonzero(~np.logical_or.reduce(is_NAs))
+        return super().handle_NA(values, is_NAs, origins)
+
+
+def caller_scope(depth: int) -> Mapping[str, Any]:
+    """The names visible ``depth`` frames above the caller of this function."""
+    return patsy.EvalEnvironment.capture(depth + 1).namespace
+
+
+def taken_from(
+    scope: Mapping[str, Any], names: Iterable[str], index: pd.Index
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Copies of what the formula names and data, with rows ``index``, does not have.
+
+    Returns names of the scope, and columns: Series matched to the rows by label.
+    """
+    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
+    for name in sorted(names):
+        try:
+            value = scope[name]
+        except KeyError:
+            if name != "np":
+                continue
+            value = np
+        if not isinstance(value, pd.Series):
+            found[name] = copied(value)
+        elif len(value) == len(index) or has_labels(value.index, index).all():
+            columns[name] = by_label(value, index, f"{name!r} of the calling scope").array.copy()
+        else:  # knots, say
+            found[name] = value.to_numpy(copy=True)
+    return found, columns
+
+
+def names_in(*codes: str) -> set[str]:
+    """Names and quoted names (``Q("a b")``) in pieces of formula."""
+    nodes = [node for code in codes for node in ast.walk(ast.parse(code, mode="eval"))]
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    for node in nodes:
+        if isinstance(node, ast.Call) and _function(node) == "Q" and node.args:
+            names.add(str(getattr(node.args[0], "value", None)))
+    return names
+
+
+def column_of(code: str) -> tuple[str, bool]:
+    """The column that a factor is ("" for an expression), and whether it is said to be a category.
+
+    Examples
+    --------
+    >>> [column_of(code) for code in ("x", "Q('a b')", "I(x)", "C(g, Sum)", "x > 2")]
+    [('x', False), ('a b', False), ('x', False), ('g', True), ('', False)]
+    """
+    node = ast.parse(code, mode="eval").body
+    category = False
+    while isinstance(node, ast.Call) and _function(node) in ("C", "I", "Q") and node.args:
+        category |= _function(node) == "C"
+        node = node.args[0]
+    name = node.id if isinstance(node, ast.Name) else getattr(node, "value", None)
+    return (name, category) if isinstance(name, str) else ("", False)
+
+
+def _function(call: ast.Call) -> str | None:
+    return getattr(call.func, "id", None)
+
+
+def is_column(response: str, columns: Collection[str]) -> bool:
+    """Whether a response is a column as it is, quoted (``Q("a b")``) or not."""
+    return response in columns or any(response in (f"Q({name!r})", f'Q("{name}")') for name in columns)
+
+
+def column_kinds(info: patsy.DesignInfo, values: pd.DataFrame, kept: np.ndarray) -> ColumnKinds:
+    """The `ColumnKinds` of a design made of the rows ``kept`` (n,) of ``values``."""
+    categorical: list[bool] = []
+    parts: dict[int, np.ndarray] = {}
+    intercept = None
+    for term, subterms in info.term_codings.items():
+        if not term.factors:
+            intercept = len(categorical)
+        for subterm in subterms:
+            numeric = [factor for factor in subterm.factors if factor not in subterm.contrast_matrices]
+            if numeric and subterm.contrast_matrices:
+                for j, part in enumerate(_numeric_parts(info, subterm, values), len(categorical)):
+                    parts[j] = part[kept]
+            categorical += [bool(term.factors) and not numeric] * subterm.num_columns
+    return ColumnKinds(intercept, np.array(categorical, dtype=bool), parts)
+
+
+def _numeric_parts(info: patsy.DesignInfo, subterm: Any, values: pd.DataFrame) -> Iterator[np.ndarray]:
+    """The product of the numeric factors of each column of a subterm, in the order of its columns."""
+    blocks = []
+    for factor in subterm.factors:
+        if factor in subterm.contrast_matrices:
+            count = subterm.contrast_matrices[factor].matrix.shape[1]
+            blocks.append(np.broadcast_to(1.0, (len(values), count)))
+        else:
+            made = factor.eval(info.factor_infos[factor].state, values)
+            blocks.append(np.asarray(made, dtype=float).reshape(len(values), -1))
+    blocks.reverse()  # patsy's first factor is the fastest
+    for columns in itertools.product(*(block.T for block in blocks)):
+        yield np.prod(columns[::-1], axis=0)
+
+
+def formula_codes(formula: str) -> tuple[list[str], list[str]]:
+    """The factors of the left and of the right side of a formula, as expressions.
+
+    Examples
+    --------
+    >>> formula_codes("np.log(y) ~ x + C(g):x")
+    (['np.log(y)'], ['x', 'C(g)', 'x'])
+    """
+    parsed = _parsed(formula, "formula", formula)
+    if len(parsed.lhs_termlist) != 1 or not parsed.lhs_termlist[0].factors:
+        raise FormulaError(
+            f"formula={formula!r} needs one response on the left of '~': write 'y ~ x1 + x2'"
+        )
+    if not parsed.rhs_termlist:
+        raise FormulaError(f"formula={formula!r} has no terms: write 'y ~ 1' for a constant")
+    return _codes(parsed.lhs_termlist), _codes(parsed.rhs_termlist)
+
+
+def factor_codes(term: str, argument: str) -> list[str]:
+    """The factors of one formula term, as expressions; ``argument`` names it in errors.
+
+    Examples
+    --------
+    >>> factor_codes("C(g):x > 5", "groups")
+    ['C(g)', 'x > 5']
+    """
+    terms = _parsed(f"~ 0 + {term}", argument, term).rhs_termlist
+    if len(terms) != 1:
+        raise FormulaError(f"{argument}={term!r} has {len(terms)} terms: give one, or a list of columns")
+    return _codes(terms)
+
+
+def _parsed(text: str, argument: str, given: str) -> patsy.ModelDesc:
+    try:
+        return patsy.ModelDesc.from_formula(text)
+    except (patsy.PatsyError, SyntaxError) as error:
+        raise FormulaError(f"{argument}={given!r} cannot be parsed: {error}") from error
+    except RecursionError as error:
+        raise FormulaError(
+            f"{argument}={given[:60] + '...'!r} has too many terms for the parser: put blocks of a "
+            "hundred in parentheses, 'y ~ (x1 + x2 + ...) + (...)'"
+        ) from error
+
+
+def _codes(terms: Collection[Any]) -> list[str]:
+    return [factor.code for term in terms for factor in term.factors]
+
+
+def both_sides(
+    formula: str, frame: pd.DataFrame, scope: dict[str, Any]
+) -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
+    """Response and design as frames, and the positions (n,) of their rows in ``frame``.
+
+    patsy sees the labels of the rows, so that it refuses a Series with others.
+    """
+    env, drop = patsy.EvalEnvironment([scope]), DropMissing("drop")
+    try:
+        left, right = patsy.dmatrices(formula, frame, env, NA_action=drop, return_type="dataframe")
+    except patsy.PatsyError as error:
+        raise FormulaError(f"formula={formula!r} cannot be used: {error}{_hint(error)}") from error
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}{_hint(error)}"
+        raise FormulaError(f"formula={formula!r} cannot be evaluated on data: {text}") from error
+    info = left.design_info
+    response = f"response {info.term_names[0]!r} in {formula!r}"
+    factor = next(iter(info.factor_infos.values()))
+    if factor.type != "numerical":
+        levels = list(factor.categories)[:5]
+        raise InputError(
+            f"{response} is not numeric (levels {levels}): convert it, with .astype(float) say"
+        )
+    if left.shape[1] != 1:
+        raise InputError(f"{response} has {left.shape[1]} columns: give one")
+    return left, right, drop.kept
+
+
+def _hint(error: Exception) -> str:
+    if "is not defined" in str(error):
+        return "\nGive data a column of that name, or define the name before calling fit."
+    if "zero-size" in str(error) or "no levels" in str(error):
+        return "\nEvery row has a missing value in a column of the formula."
+    if any(words in str(error) for words in ("Index mismatch", "rows mismatch", "broadcast")):
+        return "\nGive variables that are not columns of data its index, and a value for each row."
+    return ""
+
+
+def right_side(formula: str, frame: pd.DataFrame, scope: Mapping[str, Any]) -> pd.DataFrame:
+    """The design of the right side of a formula, without the rows that lack a value."""
+    right, env = "~" + formula.split("~", 1)[1], patsy.EvalEnvironment([scope])
+    return patsy.dmatrix(right, frame, env, NA_action=DropMissing("drop"), return_type="dataframe")
+
+
+def pair_of_designs(
+    formula: str, frames: Sequence[pd.DataFrame], scope: Mapping[str, Any]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The designs of a one-sided formula learned on the first frame, at the rows of both."""
+    trained = patsy.dmatrix(formula, frames[0], patsy.EvalEnvironment([scope]), NA_action="raise")
+    (made,) = patsy.build_design_matrices([trained.design_info], frames[1], NA_action="raise")
+    return np.asarray(trained), np.asarray(made)
+
+
+def design_rows(info: patsy.DesignInfo, values: pd.DataFrame, count: int) -> np.ndarray:
+    """Design rows (count, p) of ``values``, whose index are positions; NaN where rows lack a value."""
+    drop = DropMissing("drop")
+    (made,) = patsy.build_design_matrices([info], values, NA_action=drop, return_type="dataframe")
+    rows = np.full((count, made.shape[1]), np.nan)
+    rows[made.index.to_numpy()] = made.to_numpy(dtype=float)
+    return rows
+
+
+def names_of(info: patsy.DesignInfo) -> set[str]:
+    """Names in the factors of a design."""
+    return names_in(*(factor.code for factor in info.factor_infos))
+
+
+def term_values(code: str, frame: pd.DataFrame, scope: Mapping[str, Any], argument: str) -> pd.Series:
+    """A column, or an expression of columns and names of ``scope``, at the rows of a frame, by position.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"g": ["a", "b"], "x": [1.0, None]}, index=[7, 8])
+    >>> term_values("C(g)", frame, {}, "by").tolist(), term_values("x > 5", frame, {}, "by").tolist()
+    (['a', 'b'], [False, nan])
+    """
+    if code in frame.columns:
+        check_duplicates(frame, [code], "the frame")
+        return frame[code].reset_index(drop=True)
+    columns = plain_columns(frame, names_in(code), "the frame")
+    names = {"C": lambda values, *more: values, "Q": lambda name: columns[name], **scope}
+    problem = f"{argument}={code!r} is neither a column nor a term of a formula"
+    with formula_errors(problem, "; use columns that training and new rows have"):
+        known = {str(name): columns[name] for name in columns}
+        values = patsy.EvalEnvironment([names]).eval(code, inner_namespace=known)
+    if np.ndim(values) > 1:
+        raise FormulaError(f"{argument}={code!r} has several columns: give terms of one column, in a list")
+    if np.shape(values) != (len(frame),):
+        raise InputError(f"{argument}={code!r} has {np.size(values)} values for {len(frame)} rows")
+    values = pd.Series(by_label(values, frame.index, f"{argument}={code!r}")).reset_index(drop=True)
+    if any(isinstance(node, ast.Compare) for node in ast.walk(ast.parse(code, mode="eval"))):
+        values = values.mask(columns.isna().any(axis=1).to_numpy())  # else False where a value is missing
+    return values

@@ -1,0 +1,202 @@
+"""One smooth stage of the solver: the objective with its kinks rounded off, and Newton's method on it.
+
+`newton` calls it with envelopes that shrink around better and better multipliers (theory, section 4). Where
+slope and curvature of the loss behave and there is no L1 part, the envelope is the objective itself.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg
+from scipy.linalg import lapack
+
+from .problem import Problem
+
+__all__ = ["Envelope", "Point", "envelope_of", "gram", "minimise_envelope", "newton_step"]
+
+_CHUNK = 8192  # rows per block of a Gram matrix: bounds the extra memory, fits the cache
+_PATIENCE = 25  # steps of a round after which each must go down
+
+
+class Point(NamedTuple):
+    """Coefficients (p,), residuals (n,), multipliers of the rows (n,) and of the L1 part (p,)."""
+
+    theta: np.ndarray
+    r: np.ndarray
+    u: np.ndarray
+    u1: np.ndarray
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """The objective with every kink replaced by its Moreau envelope around the last multipliers.
+
+    ``last`` is the point of the last round with its multipliers; ``eps`` the envelope's width for the rows,
+    times ``l1_unit`` (p,) for the L1 part; ``damp`` (p,) weighs a proximal term that keeps the Newton
+    system regular where the penalty does not; ``norms`` (p,) are the column norms and ``floor`` (p,) sizes
+    of the gradient that rounding errors are relative to.
+    """
+
+    problem: Problem
+    last: Point
+    eps: float
+    l1_unit: np.ndarray
+    damp: np.ndarray
+    norms: np.ndarray
+    floor: np.ndarray
+    has_l1: bool
+    has_prox: bool
+
+    def point(self, theta: np.ndarray, r: np.ndarray) -> Point:
+        """The point at ``theta`` with residuals ``r``: the envelope's slopes are its multipliers."""
+        loss, lasso = self.problem.loss, self.problem.lasso
+        u = loss.prox_slope(r + self.eps * self.last.u, self.eps) if self.has_prox else loss.derivative(r)
+        u1 = self.last.u1
+        if self.has_l1:
+            u1 = np.clip(theta / (self.eps * self.l1_unit) + u1, -lasso, lasso)
+        return Point(theta, r, u, u1)
+
+    def pull(self, theta: np.ndarray) -> np.ndarray:
+        """Gradient (p,) of the penalty's quadratic part and of the proximal term."""
+        return self.problem.ridge * theta + self.damp * (theta - self.last.theta)
+
+    def hessian(self, here: Point) -> np.ndarray:
+        """Second derivative (p, p)."""
+        loss = self.problem.loss
+        w = loss.prox_curvature(here.u, self.eps) if self.has_prox else loss.curvature(here.r)
+        hessian = gram(self.problem.X, w)
+        hessian.flat[:: len(hessian) + 1] += self.problem.ridge + self.damp
+        if self.has_l1:
+            inside = np.flatnonzero(np.abs(here.u1) < self.problem.lasso)
+            hessian[inside, inside] += 1.0 / (self.eps * self.l1_unit[inside])
+        return hessian
+
+    def gradient_size(self, pull: np.ndarray, here: Point) -> np.ndarray:
+        """Sizes (p,) that rounding errors of the gradient are relative to (Cauchy-Schwarz in the rows)."""
+        rows = self.norms * math.sqrt(here.u @ here.u) + 0.01 * self.floor
+        return np.maximum(rows + np.abs(pull) + np.abs(here.u1) + np.abs(self.problem.tilt), 1e-300)
+
+    def merit(self, here: Point) -> float:
+        """Relative size of what a certificate would be: stationarity residual plus Fenchel-Young gaps."""
+        problem = self.problem
+        total = float(np.sum(problem.loss.value(here.r)))
+        if not total < 1e200:  # a wide envelope tolerates residuals that the loss itself does not
+            return math.inf
+        e = problem.stationarity(here.theta, here.u, here.u1)
+        size = self.gradient_size(problem.ridge * here.theta, here)
+        slack = max(problem.slack(*here), 0.0)
+        return float(np.max(np.abs(e) / size, initial=0.0)) + slack / max(1.0, total)
+
+
+def envelope_of(problem: Problem, last: Point, width: float) -> Envelope:
+    """The `Envelope` of a given width around a point."""
+    n = len(problem.v)
+    loss, lasso = problem.loss, problem.lasso
+    norms = np.sqrt(np.einsum("ij,ij->j", problem.X, problem.X))
+    column = np.where(norms > 0, norms, 1.0) / math.sqrt(n)
+    # Where a fit is nearly perfect its slopes vanish, but not their rounding errors.
+    floor = norms * (0.0 if loss.needs_prox else np.linalg.norm(loss.derivative(problem.v)))
+    return Envelope(
+        problem,
+        last,
+        eps=width,
+        l1_unit=1.0 / (column * np.where(lasso > 0, lasso, 1.0)),
+        damp=np.where(problem.ridge > 0, 0.0, 1e-7 * n * column**2),
+        norms=norms,
+        floor=floor,
+        has_l1=bool(lasso.any()),
+        has_prox=loss.needs_prox,
+    )
+
+
+def minimise_envelope(stage: Envelope, target: float, max_iter: int) -> tuple[Point, int]:
+    """Newton's method from the last point, to a relative gradient of ``target`` or to rounding errors."""
+    problem = stage.problem
+    noise = 1e-15
+    if stage.has_prox:
+        noise += 1e-16 * float(np.max(np.abs(problem.v), initial=0.0)) / stage.eps
+    target = max(target, noise)
+    previous = math.inf
+    here = stage.point(stage.last.theta, stage.last.r)
+    for steps in range(max_iter + 1):
+        pull = stage.pull(here.theta)
+        gradient = pull + here.u1 + problem.tilt - problem.X.T @ here.u
+        error = (np.abs(gradient) / stage.gradient_size(pull, here)).max(initial=0.0)
+        if error <= target or steps == max_iter or (error <= 1e-9 and error > 0.5 * previous):
+            break
+        previous = error
+        step = -newton_step(stage.hessian(here), gradient)
+        beyond = 0.5 if steps < _PATIENCE else 0.0
+        found = _line_search(stage, here, step, gradient, beyond)
+        if found is None:
+            break
+        here = found
+    return here._replace(r=problem.residuals(here.theta)), steps
+
+
+def _line_search(
+    stage: Envelope, here: Point, step: np.ndarray, gradient: np.ndarray, beyond: float
+) -> Point | None:
+    """A point along ``step`` where the slope is at most half its size at ``here``; None if there is none.
+
+    The function is convex and values are never compared, so the search works down to rounding errors.
+    A slope above 0 means a point beyond the minimum, quick where the function is nearly quadratic; up to
+    ``beyond`` of the size at ``here`` is accepted. With 0 every step goes down.
+    """
+    problem = stage.problem
+    start = gradient @ step
+    if not start < 0:
+        return None
+    move = problem.X @ step
+    # The penalty's quadratic part and the tilt: a line in the step's length.
+    first = step @ (stage.pull(here.theta) + problem.tilt)
+    second = step @ ((problem.ridge + stage.damp) * step)
+    low, low_slope = 0.0, start
+    high, high_slope = math.inf, math.inf
+    length = 1.0
+    best = None
+    for _ in range(60):
+        point = stage.point(here.theta + length * step, here.r - length * move)
+        slope = first + length * second + step @ point.u1 - move @ point.u
+        if 0.5 * start <= slope <= -beyond * start:
+            return point
+        if slope < 0:
+            low, low_slope = length, slope
+            best = point
+        else:
+            high, high_slope = length, slope
+        if math.isinf(high):
+            length = 4.0 * length
+        elif math.isfinite(high_slope):
+            share = low_slope / (low_slope - high_slope)
+            length = low + (high - low) * min(max(share, 0.1), 0.9)
+        else:
+            length = 0.5 * (low + high)
+    return best
+
+
+def gram(X: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """``X' diag(w) X`` (p, p), skipping rows of weight 0, in blocks."""
+    p = X.shape[1]
+    total = np.zeros((p, p))
+    rows = (w != 0).nonzero()[0]  # several times faster than on floats
+    sparse = len(rows) < 0.7 * len(w)
+    count = len(rows) if sparse else len(w)
+    for first in range(0, count, _CHUNK):
+        block = rows[first : first + _CHUNK] if sparse else slice(first, first + _CHUNK)
+        part = X[block]
+        total += (part * w[block, None]).T @ part
+    return total
+
+
+def newton_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """The solution (p,) of the Newton system; Jacobi scaling first, least squares where it is singular."""
+    scale = np.sqrt(hessian.diagonal())
+    scale[~(scale > 0)] = 1.0
+    scaled = hessian / scale[:, None] / scale
+    _, solution, info = lapack.dposv(scaled, gradient / scale, lower=True)
+    if info:
+        solution = linalg.lstsq(scaled, gradient / scale, check_finite=False)[0]
+    return solution / scale
