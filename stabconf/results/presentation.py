@@ -14,9 +14,9 @@ from ..data.bins import crossed
 from ..errors import AssumptionError, InputError, InputTypeError, StabconfWarning
 from ..show.coverage import coverage_table
 from ..show.plots import draw_conformity, draw_coverage, draw_intervals, draw_stability, draw_widths
-from ..show.report import check_path, collect, write_report
+from ..show.report import Background, check_path, collect, write_report
 from .penalty_path import as_penalties, stability_path
-from .showing import bands_of, bands_of_levels
+from .showing import shown_of, shown_of_levels
 
 __all__ = ["Presentation"]
 
@@ -65,7 +65,7 @@ class Presentation:
         0     (0, 800]     43  338.65      1.00
         1  (800, 5000]     74  338.92      0.88
         """
-        bands = bands_of(self, new, alpha, response, options)
+        bands = shown_of(self, new, alpha, response, options)
         return bands.report(self._groups(bands, by))
 
     def plot_intervals(self, new=None, x=None, alpha=None, response=None, ax=None, **options):
@@ -95,7 +95,7 @@ class Presentation:
         >>> ax.get_xlabel(), ax.get_ylabel()
         ('income', 'foodexp')
         """
-        bands = bands_of(self, new, alpha, response, options)
+        bands = shown_of(self, new, alpha, response, options)
         return draw_intervals(bands, None if x is None else self._column(bands, x), x, ax)
 
     def plot_conformity(self, new, alpha=None, z=None, side="two-sided", bound=None, ax=None):
@@ -130,7 +130,7 @@ class Presentation:
                 f"plot_conformity needs p-values of candidates, and {type(self).__name__} has none: fit "
                 "with a loss and a penalty"
             )
-        bands = bands_of(self, new, alpha, None, {"method": "exact", "side": side})
+        bands = shown_of(self, new, alpha, None, {"method": "exact", "side": side})
         if len(bands.frame) != 1 or np.isnan(bands.lower).any():
             raise InputError(
                 f"new has {len(bands.frame)} rows, {int(np.isnan(bands.lower).sum())} of them with missing "
@@ -172,7 +172,7 @@ class Presentation:
         >>> [label.get_text() for label in res.plot_widths(by={"income": 2}).get_yticklabels()]
         ['[377.1, 884]\\n(n = 118)', '(884, 4958]\\n(n = 117)']
         """
-        bands = bands_of(self, new, alpha, None, options)
+        bands = shown_of(self, new, alpha, None, options)
         groups = self._groups(bands, by)
         return draw_widths(bands.widths, *crossed(groups), bands.attrs, ax)
 
@@ -261,7 +261,7 @@ class Presentation:
             raise InputError(f"alpha={options['alpha']!r}: the figure is over levels; give them as alphas")
         alphas = np.append(_LEVELS, self.default_alpha) if alphas is None else alphas
         alphas = sorted(set(np.atleast_1d(alphas).tolist()))
-        levels = bands_of_levels(self, new, alphas, response, options)
+        levels = shown_of_levels(self, new, alphas, response, options)
         if np.isnan(levels[0].hits).all():
             raise InputError(
                 f"none of the {len(levels[0].hits)} new rows has both an interval and a response: give "
@@ -296,12 +296,14 @@ class Presentation:
         'Engel.html'
         """
         target = check_path(path)
-        bands = bands_of(self, new, alpha, response, options)
+        bands = shown_of(self, new, alpha, response, options)
         groups = self._groups(bands, by)
         with warnings.catch_warnings():  # said above, by the intervals themselves
             warnings.simplefilter("ignore", StabconfWarning)
             summary = self._summary_of(bands, new, options)
-        return write_report(target, collect(self, bands, groups, summary, new, options))
+        rows = None if new is None else self._rows_as_fitted(new, options)
+        about = Background.of(self.model.formula, self._design, self._rows_as_fitted(None, {}), rows)
+        return write_report(target, collect(bands, groups, summary, about))
 
     def _groups(self, bands, by):
         return bands.groups(by, lambda term: self._design.terms(term, bands.frame, "by"))

@@ -8,29 +8,29 @@ from ..checks import check_alpha, check_one_alpha
 from ..data.frames import by_label
 from ..errors import InputError, InputTypeError
 from ..show.coverage import Ranks
-from ..show.shown import Bands
+from ..show.shown import Shown
 from .labels import PER_LEVEL
 
-__all__ = ["bands_of", "bands_of_levels"]
+__all__ = ["shown_of", "shown_of_levels"]
 
 
-def bands_of(results, new, alpha, response, options):
-    """`Bands` of one level, by default that of the results; ``options`` are those of
+def shown_of(results, new, alpha, response, options):
+    """`Shown` of one level, by default that of the results; ``options`` are those of
     ``conf_int_conformal``."""
     alpha = check_one_alpha(results._level(alpha))
-    (band,) = bands_of_levels(results, new, [alpha], response, options)
+    (band,) = shown_of_levels(results, new, [alpha], response, options)
     return band
 
 
-def bands_of_levels(results, new, alphas, response, options):
-    """A list of `Bands`, one a level, from one call for all of them."""
+def shown_of_levels(results, new, alphas, response, options):
+    """A list of `Shown`, one a level, from one call for all of them."""
     alphas, _ = check_alpha(alphas)
     design = results._design
     ends = results.conf_int_conformal(new, alpha=alphas, **options)
     mean = results._prediction_columns(new)["mean"].to_numpy(dtype=float)
     frame = design.frame_of(new)
     y = _responses(design, new, frame, response)
-    first = Bands(frame, mean, mean, mean, y, {}, new is None)
+    first = Shown(frame, mean, mean, mean, y, {}, new is None)
     made = []
     for place, alpha in enumerate(alphas):
         attrs = {**ends.attrs, "alpha": alpha}

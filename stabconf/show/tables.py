@@ -1,7 +1,11 @@
-"""Tables of strings as Markdown, LaTeX and HTML, with whatever a user's labels contain escaped."""
+"""Tables of strings as Markdown, LaTeX and HTML; labels from a user's data are escaped.
+
+Summaries, width reports and written reports are put together from these.
+"""
 
 import html
 import math
+from collections.abc import Sequence
 
 __all__ = [
     "cell",
@@ -30,11 +34,9 @@ _MARKDOWN = {ord(sign): f"\\{sign}" for sign in "\\`*_|~$"} | {
 }
 
 
-def cell(value):
+def cell(value: object) -> str:
     """A value for a table: numbers to four digits, nothing for what is missing.
 
-    Examples
-    --------
     >>> [cell(value) for value in (235, 153.2871, float("nan"), "north")]
     ['235', '153.3', '', 'north']
     """
@@ -45,11 +47,9 @@ def cell(value):
     return str(value)
 
 
-def shortened(text, width):
+def shortened(text: object, width: int) -> str:
     """Text cut in its middle, where a long name says least.
 
-    Examples
-    --------
     >>> shortened("Department of Economics", 18)
     'Department...omics'
     """
@@ -58,33 +58,27 @@ def shortened(text, width):
     return text if len(text) <= width else f"{text[: width - 3 - tail]}...{text[-tail:]}"
 
 
-def percent(share):
+def percent(share: float) -> str:
     """A share in per cent, to one digit.
 
-    Examples
-    --------
     >>> percent(0.0512), percent(1.0), percent(0.0)
     ('5.1 %', '100 %', '0 %')
     """
     return f"{100 * share:.1f}".removesuffix(".0") + " %"
 
 
-def markdown_escaped(text):
+def markdown_escaped(text: object) -> str:
     """Text that Markdown shows as it is.
 
-    Examples
-    --------
     >>> markdown_escaped("a|b <i>")
     'a\\\\|b &lt;i>'
     """
     return str(text).translate(_MARKDOWN).replace("](", "]\\(")
 
 
-def markdown_table(header, lines):
+def markdown_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     """A pipe table; the first column is left-aligned, the others are right-aligned.
 
-    Examples
-    --------
     >>> print(markdown_table(["", "width"], [["a|b", "1.5"]]))
     |  | width |
     | :-- | --: |
@@ -95,46 +89,42 @@ def markdown_table(header, lines):
     return "\n".join("| " + " | ".join(row) + " |" for row in (rows[0], ruler, *rows[1:]))
 
 
-def latex_escaped(text):
+def latex_escaped(text: object) -> str:
     """Text with LaTeX's special characters escaped.
 
-    Examples
-    --------
     >>> latex_escaped("50 % of x_1")
     '50 \\\\% of x\\\\_1'
     """
     return "".join(_LATEX.get(sign, sign) for sign in str(text))
 
 
-def latex_table(header, lines, caption=None):
+def latex_table(
+    header: Sequence[str] | None, lines: Sequence[Sequence[str]], caption: str | None = None
+) -> str:
     """A ``tabular`` with booktabs' rules; in a ``table`` where it has a caption."""
-    rows = [_latex_start(row[0]) + " & ".join(map(latex_escaped, row)) + r" \\" for row in lines]
-    head = [" & ".join(map(latex_escaped, header)) + r" \\", r"\midrule"] if header else []
     columns = "l" + "r" * (len(header or lines[0]) - 1)
-    parts = [
-        rf"\begin{{tabular}}{{{columns}}}",
-        r"\toprule",
-        *head,
-        *rows,
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
+    parts = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
+    if header:
+        parts += [" & ".join(map(latex_escaped, header)) + r" \\", r"\midrule"]
+    for line in lines:
+        # Braces before what the rule above would take for its option, ``[0, 1]`` or ``*`` say.
+        start = "{}" if line[0].startswith(("[", "*")) else ""
+        parts.append(start + " & ".join(map(latex_escaped, line)) + r" \\")
+    parts += [r"\bottomrule", r"\end{tabular}"]
     if caption:
         parts = [r"\begin{table}", rf"\caption{{{latex_escaped(caption)}}}", r"\centering", *parts]
         parts.append(r"\end{table}")
     return "\n".join(parts)
 
 
-def _latex_start(text):
-    """Braces before what the rule or line above would take for its option, ``[0, 1]`` or ``*`` say."""
-    return "{}" if str(text).startswith(("[", "*")) else ""
-
-
-def html_table(header, lines, caption=None, css="stabconf"):
+def html_table(
+    header: Sequence[str] | None,
+    lines: Sequence[Sequence[str]],
+    caption: str | None = None,
+    css: str = "stabconf",
+) -> str:
     """A table; the first column of each line names it.
 
-    Examples
-    --------
     >>> print(html_table(["", "width"], [["<b>", "1.5"]]))
     <table class="stabconf">
     <thead><tr><th scope="col"></th><th scope="col">width</th></tr></thead>
@@ -145,12 +135,12 @@ def html_table(header, lines, caption=None, css="stabconf"):
     """
     parts = [f'<table class="{css}">']
     if caption:
-        parts.append(f"<caption>{html.escape(str(caption))}</caption>")
+        parts.append(f"<caption>{html.escape(caption)}</caption>")
     if header:
-        cells = "".join(f'<th scope="col">{html.escape(str(text))}</th>' for text in header)
+        cells = "".join(f'<th scope="col">{html.escape(text)}</th>' for text in header)
         parts.append(f"<thead><tr>{cells}</tr></thead>")
     parts.append("<tbody>")
     for first, *others in lines:
-        cells = "".join(f"<td>{html.escape(str(text))}</td>" for text in others)
-        parts.append(f'<tr><th scope="row">{html.escape(str(first))}</th>{cells}</tr>')
+        cells = "".join(f"<td>{html.escape(text)}</td>" for text in others)
+        parts.append(f'<tr><th scope="row">{html.escape(first)}</th>{cells}</tr>')
     return "\n".join([*parts, "</tbody>", "</table>"])

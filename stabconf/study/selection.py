@@ -17,7 +17,7 @@ from ..errors import InputError, StabconfWarning
 from ..results.fitting import fit_in_scope
 from ..results.penalty_path import as_penalties, mean_finite
 from ..results.regression import Results
-from ..results.showing import bands_of
+from ..results.showing import shown_of
 from ..sets import generator, progress_bar
 from ..show.plots import draw_criterion
 
@@ -190,7 +190,7 @@ def _judge(scope, formula, training, held, penalties, model, criterion, alpha):
                 ) / fitted._fitted.scale
                 out.append((float(np.mean(fitted._fitted.loss.value(r))), np.nan))
             else:
-                bands = bands_of(fitted, held, alpha, None, {"method": "exact"})
+                bands = shown_of(fitted, held, alpha, None, {"method": "exact"})
                 out.append((mean_finite(bands.widths), float(np.mean(bands.hits))))
     return out
 

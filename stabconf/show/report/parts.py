@@ -1,8 +1,45 @@
-"""The parts that a report is put together from; strings and pictures, no numbers."""
+"""The records of a report: what it is told about the fit, and the parts that it is put together from."""
 
 from dataclasses import dataclass
 
-__all__ = ["Content", "Picture", "Table"]
+import numpy as np
+import pandas as pd
+
+from ...data.design import Design
+
+__all__ = ["Background", "Content", "Picture", "Table"]
+
+
+@dataclass(frozen=True)
+class Background:
+    """What a report is told about the fit, beside the intervals.
+
+    Attributes
+    ----------
+    formula : str
+    predictors : list of str
+        Columns that the right-hand side uses.
+    trained : DataFrame
+        The n training rows that were used.
+    dropped : Index
+        Labels of the rows that were not.
+    X : (n, p) array
+        Design rows as the fit sees them.
+    rows : (m, p) array or None
+        The same of the new rows, NaN where incomplete; None for the training rows themselves.
+    """
+
+    formula: str
+    predictors: list[str]
+    trained: pd.DataFrame
+    dropped: pd.Index
+    X: np.ndarray
+    rows: np.ndarray | None
+
+    @classmethod
+    def of(cls, formula: str, design: Design, X: np.ndarray, rows: np.ndarray | None) -> "Background":
+        """Of the design that results have."""
+        return cls(formula, design.predictors, design.frame_of(None), design.dropped, X, rows)
 
 
 @dataclass(frozen=True)
@@ -10,8 +47,8 @@ class Table:
     """A table of strings, and a note below it. ``header`` is None where it has none."""
 
     title: str
-    header: list | None
-    lines: list
+    header: list[str] | None
+    lines: list[list[str]]
     note: str = ""
 
 
@@ -26,34 +63,16 @@ class Picture:
 
 @dataclass(frozen=True)
 class Content:
-    """A whole report.
-
-    Attributes
-    ----------
-    title : str
-    lead : str
-        What the intervals promise, in a sentence.
-    summary : list of Table
-    notes : list of str
-        Of the summary.
-    text : str
-        The summary as text.
-    widths : list of Table
-    pictures : list of Picture
-    intervals : Table or None
-    checks : list of Table
-    cite : list of str
-    versions : list of [name, version]
-    """
+    """A whole report: strings and pictures, no numbers."""
 
     title: str
-    lead: str
-    summary: list
-    notes: list
-    text: str
-    widths: list
-    pictures: list
-    intervals: Table | None
-    checks: list
-    cite: list
-    versions: list
+    lead: str  # what the intervals promise, in a sentence
+    summary: list[Table]
+    notes: list[str]  # of the summary
+    text: str  # the summary as text
+    widths: list[Table]
+    pictures: list[Picture]
+    intervals: Table | None  # None for the training rows
+    checks: list[Table]
+    cite: list[str]
+    versions: list[list[str]]  # pairs of name and version
