@@ -111,7 +111,8 @@ def coverage_along(shown: "Shown") -> pd.DataFrame:
     known = np.flatnonzero(~np.isnan(shown.hits))
     order = known[np.argsort(shown.mean[known], kind="stable")]
     lines = []
-    for part in np.array_split(order, int(np.clip(len(order) // _PART_ROWS, 1, _PARTS))):
-        found = coverage_line(shown.hits[part], None if shown.ranks is None else shown.ranks.take(part))
-        lines.append({"prediction": float(np.mean(shown.mean[part])), "count": len(part), **found})
+    for places in np.array_split(order, int(np.clip(len(order) // _PART_ROWS, 1, _PARTS))):
+        part = shown.take(places)
+        found = coverage_line(part.hits, part.ranks)
+        lines.append({"prediction": float(np.mean(part.mean)), "count": len(places), **found})
     return pd.DataFrame(lines)

@@ -55,35 +55,27 @@ class Shown:
         return high - low
 
     @property
-    def judged(self) -> bool:
-        """Whether coverage can be judged: there are responses, and they have not shaped the fit."""
-        return self.y is not None and not self.training
-
-    @property
     def hits(self) -> np.ndarray:
-        """1 or 0 (m,), whether each interval holds its response; NaN where that cannot be judged."""
+        """1 or 0 (m,), whether each interval holds its response; NaN where that cannot be judged, as at the
+        training rows, which have shaped the fit."""
         if self.y is None or self.training:
             return np.full(len(self.mean), np.nan)
         known = ~(np.isnan(self.lower) | np.isnan(self.y))
         return np.where(known, (self.lower <= self.y) & (self.y <= self.upper), np.nan)
 
-    def column(self, name: Hashable) -> np.ndarray | pd.Categorical:
-        """A column (m,) as figures take it, None or NaN where missing; categories keep their order."""
+    def take(self, rows: np.ndarray) -> "Shown":
+        """The same of some rows, by bools (m,) or places."""
+        ends = self.mean[rows], self.lower[rows], self.upper[rows]
+        y = None if self.y is None else self.y[rows]
+        ranks = None if self.ranks is None else self.ranks.take(rows)
+        return Shown(self.frame.iloc[rows], *ends, y, self.attrs, self.training, ranks)
+
+    def column(self, name: Hashable) -> pd.Series:
+        """A column (m,)."""
         values = self.frame[name]
         if values.ndim > 1:
             raise InputError(f"new has more than one column {name!r}: rename or drop the duplicates")
-        dtype = values.dtype
-        if isinstance(dtype, pd.DatetimeTZDtype):
-            values = values.dt.tz_localize(None)
-        if isinstance(dtype, pd.CategoricalDtype):
-            return values.array
-        if pd.api.types.is_datetime64_any_dtype(dtype):
-            return values.to_numpy()
-        if pd.api.types.is_bool_dtype(dtype):
-            return pd.Categorical(values.astype(object).map(str, na_action="ignore"))
-        if pd.api.types.is_numeric_dtype(dtype):
-            return values.to_numpy(dtype=float, na_value=np.nan)
-        return values.astype(object).where(values.notna(), None).to_numpy()
+        return values
 
     def groups(self, by: Any, terms: Callable[[str], dict[str, np.ndarray]]) -> pd.DataFrame | None:
         """Labels of groups, one column per grouping; None without any."""
@@ -91,5 +83,5 @@ class Shown:
 
     def report(self, groups: pd.DataFrame | None) -> WidthReport:
         """The `WidthReport` by these groups."""
-        hits = self.hits if self.judged else None
+        hits = None if self.y is None or self.training else self.hits
         return width_report(self.widths, hits, groups, self.attrs, self.ranks)

@@ -17,14 +17,15 @@ from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
 from ..data.design import Design
-from .tables import html_table, latex_escaped, latex_table, percent, shortened
+from .tables import Table, latex_escaped, percent, shortened
 
 __all__ = [
+    "FitSummary",
+    "as_table",
     "summarise",
     "summarise_estimator",
     "summarise_model",
     "summarise_quantiles",
-    "table_cells",
 ]
 
 _WIDTH = 78
@@ -35,7 +36,7 @@ _Intervals = Any
 _Pairs = list[tuple[str, str]]
 
 
-class _Summary(Summary):
+class FitSummary(Summary):
     """statsmodels' `Summary`, which escapes labels and keeps tables of different widths apart."""
 
     def __init__(self, tables: Iterable[SimpleTable], notes: Sequence[str]) -> None:
@@ -46,29 +47,29 @@ class _Summary(Summary):
         self.add_extra_txt(["Notes:", *(line for lines in wrapped for line in lines)])
 
     def as_html(self) -> str:
-        parts = [html_table(*table_cells(table), table.title, "simpletable") for table in self.tables]
+        parts = [as_table(table).html("simpletable") for table in self.tables]
         return "\n".join([*parts, *(f"<p>{html.escape(note)}</p>" for note in self.notes)])
 
     def as_latex(self) -> str:
-        parts = [latex_table(*table_cells(table), table.title) for table in self.tables]
+        parts = [as_table(table).latex() for table in self.tables]
         return "\n\n".join([*parts, " \\newline\n".join(map(latex_escaped, self.notes))])
 
     def as_csv(self) -> str:
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        for table in self.tables:
-            head, lines = table_cells(table)
+        for table in map(as_table, self.tables):
             writer.writerows([[table.title]] if table.title else [])
-            writer.writerows([head, *lines] if head else lines)
+            writer.writerows([table.header] if table.header else [])
+            writer.writerows(table.lines)
         writer.writerows([note] for note in self.notes)
         return out.getvalue()
 
 
-def table_cells(table: SimpleTable) -> tuple[list[str] | None, list[list[str]]]:
-    """The header (or None) and the lines of a `SimpleTable`, as strings."""
+def as_table(table: SimpleTable) -> Table:
+    """A `SimpleTable` of statsmodels as a `Table` of strings."""
     rows = [[str(each.data or "").strip() for each in row] for row in table]
     has_head = any(each.datatype == "header" for each in table[0])
-    return (rows[0], rows[1:]) if has_head else (None, rows)
+    return Table(table.title or "", rows[0] if has_head else None, rows[has_head:])
 
 
 # One function per kind of results ---------------------------------------------------------------------
@@ -81,7 +82,7 @@ def summarise(
     exact: _Intervals | str,
     stable: _Intervals | str,
     where: str,
-) -> Summary:
+) -> FitSummary:
     """The `Summary` of a fit and of its intervals at the points ``where`` says.
 
     ``exact`` and ``stable`` are `Intervals` by either method at the same points, or why it refuses.
@@ -103,10 +104,10 @@ def summarise(
         _coefficient_table(design, columns),
         *_interval_tables(exact, stable, where),
     ]
-    return _Summary(tables, _interval_notes(exact) + _fit_notes(results, design))
+    return FitSummary(tables, _interval_notes(exact) + _fit_notes(results, design))
 
 
-def summarise_estimator(results: _Results, design: Design, made: Sequence[_Intervals]) -> Summary:
+def summarise_estimator(results: _Results, design: Design, made: Sequence[_Intervals]) -> FitSummary:
     """The `Summary` of an estimator and of its intervals at the training points, by each method."""
     name = type(results.model.estimator).__name__
     tables = [
@@ -127,12 +128,12 @@ def summarise_estimator(results: _Results, design: Design, made: Sequence[_Inter
         ]
         tables.append(_pairs("Conformal intervals at the training points", left, right))
         notes.append(f"{intervals.method}: {_guarantee(intervals)}.")
-    return _Summary(tables, notes + _transformed_note(design))
+    return FitSummary(tables, notes + _transformed_note(design))
 
 
 def summarise_quantiles(
     results: _Results, design: Design, fits: Sequence[_Results], made: _Intervals | None, where: str
-) -> Summary:
+) -> FitSummary:
     """The `Summary` of quantile fits, one per level, and of the band's intervals, None for one level."""
     model = results.model
     steps = sum(fit._fitted.solution.nit for fit in fits)
@@ -159,7 +160,7 @@ def summarise_quantiles(
             "intervals are exact full conformal sets of the distance from the band."
         )
     notes.append("'Rows that cross' are training rows where a lower quantile lies above a higher one.")
-    return _Summary(tables, notes + _fit_notes(results, design))
+    return FitSummary(tables, notes + _fit_notes(results, design))
 
 
 def summarise_model(
@@ -168,7 +169,7 @@ def summarise_model(
     exact: _Intervals | str,
     stable: _Intervals | str,
     where: str,
-) -> Summary:
+) -> FitSummary:
     """The `Summary` of a statsmodels model and of its intervals; as in `summarise`."""
     recipe = results.recipe
     left = [("Model:", recipe.label), ("Penalty:", recipe.penalty.describe())]
@@ -179,7 +180,7 @@ def summarise_model(
         *_interval_tables(exact, stable, where),
     ]
     notes = [*_interval_notes(exact), "Coefficients are those of statsmodels.", *recipe.notes]
-    return _Summary(tables, notes + _transformed_note(design))
+    return FitSummary(tables, notes + _transformed_note(design))
 
 
 # Tables ----------------------------------------------------------------------------------------------

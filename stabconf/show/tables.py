@@ -5,18 +5,9 @@ Summaries, width reports and written reports are put together from these.
 
 import html
 import math
-from collections.abc import Sequence
+from dataclasses import dataclass
 
-__all__ = [
-    "cell",
-    "html_table",
-    "latex_escaped",
-    "latex_table",
-    "markdown_escaped",
-    "markdown_table",
-    "percent",
-    "shortened",
-]
+__all__ = ["Table", "cell", "latex_escaped", "markdown_escaped", "percent", "shortened"]
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -76,19 +67,6 @@ def markdown_escaped(text: object) -> str:
     return str(text).translate(_MARKDOWN).replace("](", "]\\(")
 
 
-def markdown_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A pipe table; the first column is left-aligned, the others are right-aligned.
-
-    >>> print(markdown_table(["", "width"], [["a|b", "1.5"]]))
-    |  | width |
-    | :-- | --: |
-    | a\\|b | 1.5 |
-    """
-    ruler = [":--", *["--:"] * (len(header) - 1)]
-    rows = [[markdown_escaped(text) for text in row] for row in (header, *lines)]
-    return "\n".join("| " + " | ".join(row) + " |" for row in (rows[0], ruler, *rows[1:]))
-
-
 def latex_escaped(text: object) -> str:
     """Text with LaTeX's special characters escaped.
 
@@ -98,49 +76,53 @@ def latex_escaped(text: object) -> str:
     return "".join(_LATEX.get(sign, sign) for sign in str(text))
 
 
-def latex_table(
-    header: Sequence[str] | None, lines: Sequence[Sequence[str]], caption: str | None = None
-) -> str:
-    """A ``tabular`` with booktabs' rules; in a ``table`` where it has a caption."""
-    columns = "l" + "r" * (len(header or lines[0]) - 1)
-    parts = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
-    if header:
-        parts += [" & ".join(map(latex_escaped, header)) + r" \\", r"\midrule"]
-    for line in lines:
-        # Braces before what the rule above would take for its option, ``[0, 1]`` or ``*`` say.
-        start = "{}" if line[0].startswith(("[", "*")) else ""
-        parts.append(start + " & ".join(map(latex_escaped, line)) + r" \\")
-    parts += [r"\bottomrule", r"\end{tabular}"]
-    if caption:
-        parts = [r"\begin{table}", rf"\caption{{{latex_escaped(caption)}}}", r"\centering", *parts]
-        parts.append(r"\end{table}")
-    return "\n".join(parts)
+@dataclass(frozen=True)
+class Table:
+    """A table of strings whose first column names the lines, and a note below it.
 
-
-def html_table(
-    header: Sequence[str] | None,
-    lines: Sequence[Sequence[str]],
-    caption: str | None = None,
-    css: str = "stabconf",
-) -> str:
-    """A table; the first column of each line names it.
-
-    >>> print(html_table(["", "width"], [["<b>", "1.5"]]))
-    <table class="stabconf">
-    <thead><tr><th scope="col"></th><th scope="col">width</th></tr></thead>
-    <tbody>
-    <tr><th scope="row">&lt;b&gt;</th><td>1.5</td></tr>
-    </tbody>
-    </table>
+    >>> print(Table("", ["", "width"], [["a|b", "1.5"]]).markdown())
+    |  | width |
+    | :-- | --: |
+    | a\\|b | 1.5 |
     """
-    parts = [f'<table class="{css}">']
-    if caption:
-        parts.append(f"<caption>{html.escape(caption)}</caption>")
-    if header:
-        cells = "".join(f'<th scope="col">{html.escape(text)}</th>' for text in header)
-        parts.append(f"<thead><tr>{cells}</tr></thead>")
-    parts.append("<tbody>")
-    for first, *others in lines:
-        cells = "".join(f"<td>{html.escape(text)}</td>" for text in others)
-        parts.append(f'<tr><th scope="row">{html.escape(first)}</th>{cells}</tr>')
-    return "\n".join([*parts, "</tbody>", "</table>"])
+
+    title: str
+    header: list[str] | None
+    lines: list[list[str]]
+    note: str = ""
+
+    def markdown(self) -> str:
+        """A pipe table; the first column is left-aligned, the others are right-aligned."""
+        head, *rows = [map(markdown_escaped, row) for row in (self.header or [], *self.lines)]
+        ruler = [":--", *["--:"] * (len(self.header or []) - 1)]
+        return "\n".join("| " + " | ".join(row) + " |" for row in (head, ruler, *rows))
+
+    def latex(self) -> str:
+        """A ``tabular`` with booktabs' rules; in a ``table`` where it has a title."""
+        columns = "l" + "r" * (len(self.header or self.lines[0]) - 1)
+        parts = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
+        if self.header:
+            parts += [" & ".join(map(latex_escaped, self.header)) + r" \\", r"\midrule"]
+        for line in self.lines:
+            # Braces before what the rule above would take for its option, ``[0, 1]`` or ``*`` say.
+            start = "{}" if line[0].startswith(("[", "*")) else ""
+            parts.append(start + " & ".join(map(latex_escaped, line)) + r" \\")
+        parts += [r"\bottomrule", r"\end{tabular}"]
+        if self.title:
+            caption = rf"\caption{{{latex_escaped(self.title)}}}"
+            parts = [r"\begin{table}", caption, r"\centering", *parts, r"\end{table}"]
+        return "\n".join(parts)
+
+    def html(self, css: str = "stabconf") -> str:
+        """A ``table`` of the class ``css``, with the title as its caption."""
+        parts = [f'<table class="{css}">']
+        if self.title:
+            parts.append(f"<caption>{html.escape(self.title)}</caption>")
+        if self.header:
+            cells = "".join(f'<th scope="col">{html.escape(text)}</th>' for text in self.header)
+            parts.append(f"<thead><tr>{cells}</tr></thead>")
+        parts.append("<tbody>")
+        for first, *others in self.lines:
+            cells = "".join(f"<td>{html.escape(text)}</td>" for text in others)
+            parts.append(f'<tr><th scope="row">{html.escape(first)}</th>{cells}</tr>')
+        return "\n".join([*parts, "</tbody>", "</table>"])

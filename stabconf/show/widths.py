@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from .coverage import Ranks, coverage_line
-from .tables import cell, html_table, latex_table, markdown_table, percent
+from .tables import Table, cell, percent
 
 __all__ = ["WidthReport", "width_report"]
 
@@ -40,15 +40,15 @@ class WidthReport(pd.DataFrame):
 
     def to_markdown(self) -> str:
         """The table in Markdown (needs no other package)."""
-        return markdown_table(*self.strings())
+        return Table("", *self.strings()).markdown()
 
     def to_latex(self, caption: str | None = None) -> str:
         """The table as a LaTeX ``tabular`` with booktabs' rules; in a ``table`` with a caption."""
-        return latex_table(*self.strings(), caption)
+        return Table(caption or "", *self.strings()).latex()
 
     def to_html(self, caption: str | None = None) -> str:
         """The table in HTML, labels escaped."""
-        return html_table(*self.strings(), caption)
+        return Table(caption or "", *self.strings()).html()
 
     def strings(self) -> tuple[list[str], list[list[str]]]:
         """Header and lines as strings; rows without an interval are counted where there are any."""

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..tables import percent
-from .style import BAND, BLACK, BLUE, PALETTE, new_axes, short
+from .style import BAND, BLACK, BLUE, PALE_PALETTE, new_axes, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,9 +46,14 @@ def draw_widths(
     if labels is None:
         _histogram(ax, widths)
         return ax
-    groups = list(labels.categories)
-    if groups:
-        _boxes(ax, [widths[labels == group] for group in groups], groups)
+    values = [widths[labels == group] for group in labels.categories]
+    names = []
+    for group, each in zip(labels.categories, values, strict=True):
+        infinite = int(np.sum(np.isinf(each)))
+        more = f", {infinite} infinite" if infinite else ""
+        names.append(f"{short(group, 24)}\n(n = {int(np.sum(~np.isnan(each)))}{more})")
+    if names:
+        _boxes(ax, values, names, [BAND] * len(names))
     ax.set_ylabel(short(name, 32))
     return ax
 
@@ -72,22 +77,17 @@ def _histogram(ax: "Axes", widths: np.ndarray) -> None:
     ax.set_ylabel("intervals")
 
 
-def _boxes(ax: "Axes", values: list[np.ndarray], groups: list[object]) -> None:
+def _boxes(ax: "Axes", values: list[np.ndarray], names: list[str], colours: list[str]) -> None:
+    """A box and points of the finite values of each group, from the top down."""
     finite = [each[np.isfinite(each)] for each in values]
-    places = np.arange(len(groups), 0, -1)
+    places = np.arange(len(names), 0, -1)
     drawn = ax.boxplot(finite, orientation="horizontal", positions=places, widths=0.5, **_BOX)
-    for box in drawn["boxes"]:
-        box.set(facecolor=BAND, edgecolor=BLUE)
+    for box, colour in zip(drawn["boxes"], colours, strict=True):
+        box.set(facecolor=colour, edgecolor=BLUE)
     for place, each in zip(places, finite, strict=True):
         if len(each) <= _FEW:
             spread = 0.18 * np.sin(2.4 * np.arange(len(each)))  # the golden angle: no two beside each other
             ax.scatter(each, place + spread, s=6, color=BLACK, linewidths=0, zorder=3)
-    names = []
-    for group, each in zip(groups, values, strict=True):
-        infinite = int(np.sum(np.isinf(each)))
-        count = int(np.sum(~np.isnan(each)))
-        more = f", {infinite} infinite" if infinite else ""
-        names.append(f"{short(group, 24)}\n(n = {count}{more})")
     ax.set_yticks(places, names)
 
 
@@ -102,26 +102,17 @@ def draw_comparison(table: pd.DataFrame, runs: pd.DataFrame, ax: "Axes | None" =
 
     ax = new_axes(ax, *comparison_size(len(table)), grid="x")
     penalties = list(dict.fromkeys(table["penalty"]))
-    colours = {value: PALETTE[at % len(PALETTE)] for at, value in enumerate(penalties)}
-    reversed_table = table.iloc[::-1]  # places go up, and the first is to be at the top
-    boxes, labels = [], []
-    for line in reversed_table.itertuples():
+    colours = {value: PALE_PALETTE[at % len(PALE_PALETTE)] for at, value in enumerate(penalties)}
+    lengths, names = [], []
+    for line in table.itertuples():
         mine = (runs["method"] == line.method) & (runs["penalty"] == line.penalty)
-        lengths = runs.loc[mine, "length"].to_numpy()
-        boxes.append(lengths[np.isfinite(lengths)])
+        lengths.append(runs.loc[mine, "length"].to_numpy())
         share = f", {line.infinite:.0%} infinite" if line.infinite else ""
-        labels.append(f"{line.method}  (covers {line.coverage:.2f}, {line.time:.3g} fits{share})")
-    drawn = ax.boxplot(boxes, orientation="horizontal", patch_artist=True, widths=0.6)
-    for box, penalty in zip(drawn["boxes"], reversed_table["penalty"], strict=True):
-        box.set(facecolor=colours[penalty], alpha=0.6)
-    for median in drawn["medians"]:
-        median.set(color="black")
-    ax.set_yticks(range(1, len(boxes) + 1), labels)
+        names.append(f"{line.method}  (covers {line.coverage:.2f}, {line.time:.3g} fits{share})")
+    _boxes(ax, lengths, names, [colours[value] for value in table["penalty"]])
     ax.set_xlabel("mean length of the intervals")
     ax.set_title(f"Conformal methods, alpha = {runs['alpha'].iloc[0]:g}")
     if len(penalties) > 1:
-        handles = [
-            Patch(color=each, alpha=0.6, label=f"penalty {value:g}") for value, each in colours.items()
-        ]
+        handles = [Patch(color=each, label=f"penalty {value:g}") for value, each in colours.items()]
         ax.legend(handles=handles, loc="best")
     return ax

@@ -23,53 +23,50 @@ _MANY = 1500  # points beyond which they are stored as a picture even in vector 
 
 def draw_intervals(
     shown: Shown,
-    x: np.ndarray | pd.Categorical | None = None,
+    x: pd.Series | np.ndarray | None = None,
     name: str | None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Intervals against ``x`` (m,) called ``name``: numbers, times, flags or categories, None or NaN where
-    missing; by default rows are sorted by their prediction."""
+    """Intervals against ``x`` (m,) called ``name``: numbers, times, flags or categories; rows without a
+    value are left out. By default rows are sorted by their prediction."""
     ax = new_axes(ax)
     kept = ~np.isnan(shown.lower)
-    if x is not None:
-        kept &= np.array([value == value and value is not None for value in x], dtype=bool)
-        x = x[kept]
-    mean, lower, upper = (values[kept] for values in (shown.mean, shown.lower, shown.upper))
-    y = np.full(len(mean), np.nan) if shown.y is None else shown.y[kept]
-    places, levels = _places(x, mean)
-    low, high = _limits(np.concatenate([mean, lower, upper, y]))
-    side = shown.attrs["side"]
-    kind = "interval" if side == "two-sided" else f"{side} bound"
-    label = f"{percent(1 - shown.attrs['alpha'])} {kind}"
-    ends = np.clip(lower, low, high), np.clip(upper, low, high)
-    _draw_ends(ax, places, mean, *ends, levels is None, label)
-    if side == "two-sided":
-        _mark_infinite(ax, places, np.isinf(lower), np.isinf(upper), low, high)
-    _draw_responses(ax, places, y, (lower <= y) & (y <= upper), shown.training)
+    values = None if x is None else pd.Series(x)
+    if values is not None:
+        kept &= values.notna().to_numpy()
+        values = values[kept]
+    shown = shown.take(kept)
+    places, levels = _places(values, shown.mean)
+    limits = _limits(shown)
+    _draw_ends(ax, shown, places, limits, levels is None)
+    if shown.attrs["side"] == "two-sided":
+        _mark_infinite(ax, shown, places, limits)
+    if shown.y is not None:
+        _draw_responses(ax, shown, places, shown.y)
     ax.set_xlabel("rows, by prediction" if x is None else short(name))
     ax.set_ylabel(short(shown.attrs["response"], 40))
     _scale_x(ax, levels, places)
-    if len(mean):
-        ax.set_ylim(low, high)
+    if len(places):
+        ax.set_ylim(limits)
         legend(ax)
     return ax
 
 
-def _places(x: np.ndarray | pd.Categorical | None, mean: np.ndarray) -> tuple[np.ndarray, list[str] | None]:
+def _places(x: pd.Series | None, mean: np.ndarray) -> tuple[np.ndarray, list[str] | None]:
     """Positions on the x axis (m,), and the levels where it is categorical."""
     if x is None:
         places = np.empty(len(mean))
         places[np.argsort(mean, kind="stable")] = np.arange(1, len(mean) + 1)
         return places, None
-    values = np.asarray(x)
-    if np.issubdtype(values.dtype, np.datetime64):
-        return values, None
-    if values.dtype != bool:
+    if pd.api.types.is_datetime64_any_dtype(x.dtype):
+        return x.dt.tz_localize(None).to_numpy(), None
+    if not pd.api.types.is_bool_dtype(x.dtype):
         try:
-            return values.astype(float), None
+            return np.asarray(x.astype(object), dtype=float), None
         except (TypeError, ValueError):
             pass
-    levels = [str(level) for level in getattr(x, "categories", sorted({str(value) for value in x}))]
+    categorical = isinstance(x.dtype, pd.CategoricalDtype)
+    levels = [str(level) for level in (x.cat.categories if categorical else sorted(set(map(str, x))))]
     codes = np.array([levels.index(str(value)) for value in x])
     places = codes.astype(float)
     for code in range(len(levels)):  # spread by prediction, so that no row hides another
@@ -79,8 +76,9 @@ def _places(x: np.ndarray | pd.Categorical | None, mean: np.ndarray) -> tuple[np
     return places, levels
 
 
-def _limits(values: np.ndarray) -> tuple[float, float]:
-    """Limits of an axis that hold all that is finite."""
+def _limits(shown: Shown) -> tuple[float, float]:
+    """Limits of the y axis that hold all that is finite."""
+    values = np.concatenate([shown.mean, shown.lower, shown.upper, [] if shown.y is None else shown.y])
     values = values[np.isfinite(values)]
     if len(values) == 0:
         return 0.0, 1.0
@@ -90,15 +88,12 @@ def _limits(values: np.ndarray) -> tuple[float, float]:
 
 
 def _draw_ends(
-    ax: "Axes",
-    places: np.ndarray,
-    mean: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    numeric: bool,
-    label: str,
+    ax: "Axes", shown: Shown, places: np.ndarray, limits: tuple[float, float], numeric: bool
 ) -> None:
     """A band where the intervals follow x smoothly, else one bar per row."""
+    side, mean = shown.attrs["side"], shown.mean
+    label = f"{percent(1 - shown.attrs['alpha'])} {'interval' if side == 'two-sided' else side + ' bound'}"
+    lower, upper = np.clip(shown.lower, *limits), np.clip(shown.upper, *limits)
     order = np.argsort(places, kind="stable")
     if numeric and len(mean) > 25 and _is_curve(mean[order]):
         ax.fill_between(places[order], lower[order], upper[order], color=BAND, linewidth=0, label=label)
@@ -121,13 +116,11 @@ def _is_curve(mean: np.ndarray) -> bool:
     return int(np.sum(ups[1:] != ups[:-1])) <= 4 + len(mean) // 50
 
 
-def _mark_infinite(
-    ax: "Axes", places: np.ndarray, below: np.ndarray, above: np.ndarray, low: float, high: float
-) -> None:
+def _mark_infinite(ax: "Axes", shown: Shown, places: np.ndarray, limits: tuple[float, float]) -> None:
     """Triangles where an end is infinite."""
-    label = f"goes on to infinity ({int(np.sum(below | above))})"
-    for ends, height, marker in ((above, high, "^"), (below, low, "v")):
-        at = np.sort(places[ends])
+    label = f"goes on to infinity ({int(np.sum(np.isinf(shown.widths)))})"
+    for ends, height, marker in ((shown.upper, limits[1], "^"), (shown.lower, limits[0], "v")):
+        at = np.sort(places[np.isinf(ends)])
         if len(at):
             at = at[:: max(1, len(at) // 25)]  # a few say it
             look: dict[str, Any] = {"marker": marker, "color": BLUE, "clip_on": False, "zorder": 4}
@@ -135,18 +128,15 @@ def _mark_infinite(
             label = "_said"
 
 
-def _draw_responses(
-    ax: "Axes", places: np.ndarray, y: np.ndarray, inside: np.ndarray, training: bool
-) -> None:
+def _draw_responses(ax: "Axes", shown: Shown, places: np.ndarray, y: np.ndarray) -> None:
     """Known responses as points: dots in the interval, crosses outside."""
-    what = "training response" if training else "response"
+    inside = (shown.lower <= y) & (y <= shown.upper)
+    what = "training response" if shown.training else "response"
     size = float(np.clip(3000.0 / max(len(y), 1), 4.0, 18.0))
-    looks: dict[str, dict[str, Any]] = {
-        "inside": {"s": size, "color": BLACK, "marker": "o", "linewidths": 0},
-        "outside": {"s": 1.6 * size, "color": RED, "marker": "x", "linewidths": 1.2},
-    }
-    for words, look in looks.items():
-        mine = ~np.isnan(y) & (inside if words == "inside" else ~inside)
+    dot: dict[str, Any] = {"s": size, "color": BLACK, "marker": "o", "linewidths": 0}
+    cross: dict[str, Any] = {"s": 1.6 * size, "color": RED, "marker": "x", "linewidths": 1.2}
+    for words, these, look in (("inside", inside, dot), ("outside", ~inside, cross)):
+        mine = these & ~np.isnan(y)
         if mine.any():
             label = f"{what} {words} ({int(mine.sum())})"
             ax.scatter(places[mine], y[mine], zorder=3, label=label, rasterized=len(y) > _MANY, **look)

@@ -17,26 +17,22 @@ __all__ = [
     "GREY",
     "ORANGE",
     "PALE",
-    "PALETTE",
+    "PALE_PALETTE",
     "RED",
     "legend",
     "new_axes",
     "short",
 ]
 
-BLACK, ORANGE, SKY, GREEN, BLUE = "#000000", "#e69f00", "#56b4e9", "#009e73", "#0072b2"
-RED, PURPLE, GREY = "#d55e00", "#cc79a7", "#767676"
+BLACK, ORANGE, GREEN, BLUE = "#000000", "#e69f00", "#009e73", "#0072b2"
+RED, GREY = "#d55e00", "#767676"
 BAND = "#b9d9ee"  # sky on white: light enough for dark points, dark enough for print
 PALE = "#e2e2e2"
-PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED)
+Grid = Literal["x", "y", "both"]
+PALE_PALETTE = ("#66aad1", "#f0c566", "#66c5ab", "#e0afca", "#9ad2f2", "#e69e66")  # with 40 % white
 
 
-def new_axes(
-    ax: "Axes | None",
-    width: float = 6.4,
-    height: float = 4.0,
-    grid: Literal["x", "y", "both"] = "y",
-) -> "Axes":
+def new_axes(ax: "Axes | None", width: float = 6.4, height: float = 4.0, grid: Grid = "y") -> "Axes":
     """The axes to draw in, the given ones or those of a new figure: no box, a faint grid behind."""
     if ax is None:
         import matplotlib.pyplot as plt

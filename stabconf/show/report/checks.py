@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 
 from ..shown import Shown
-from ..tables import cell, percent
-from .parts import Background, Table
+from ..tables import Table, cell, percent
+from .parts import Background
 
 __all__ = ["data_checks", "leverages"]
 

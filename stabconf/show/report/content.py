@@ -7,18 +7,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from statsmodels.iolib.summary import Summary
 
 from ..._version import __version__
 from ...data.bins import crossed
 from ..coverage import coverage_along
 from ..shown import Shown
-from ..summary import table_cells
-from ..tables import cell, percent
+from ..summary import FitSummary, as_table
+from ..tables import Table, cell, percent
 from ..widths import WidthReport
 from .checks import data_checks
 from .figures import coverage_figure, interval_figure, width_figure
-from .parts import Background, Content, Table
+from .parts import Background, Content
 
 __all__ = ["collect"]
 
@@ -33,7 +32,9 @@ _CITE = [
 ]
 
 
-def collect(shown: Shown, groups: pd.DataFrame | None, summary: Summary, background: Background) -> Content:
+def collect(
+    shown: Shown, groups: pd.DataFrame | None, summary: FitSummary, background: Background
+) -> Content:
     """The `Content` of a report of these intervals, with widths by ``groups`` (m rows) too."""
     predictors = background.predictors
     reports = [shown.report(None), *([shown.report(groups)] if groups is not None else [])]
@@ -46,8 +47,8 @@ def collect(shown: Shown, groups: pd.DataFrame | None, summary: Summary, backgro
     return Content(
         title=f"{shown.attrs['response']}: prediction intervals",
         lead=_lead(shown, background),
-        summary=[Table(table.title or "", *table_cells(table)) for table in summary.tables],
-        notes=getattr(summary, "notes", None) or (summary.extra_txt or "").splitlines(),
+        summary=[as_table(table) for table in summary.tables],
+        notes=summary.notes,
         text=str(summary),
         widths=[_width_table(report) for report in reports],
         pictures=pictures,

@@ -6,8 +6,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from ..tables import markdown_escaped, markdown_table
-from .parts import Content, Picture, Table
+from ..tables import Table, markdown_escaped
+from .parts import Content, Picture
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -56,6 +56,6 @@ def as_markdown(content: Content, folder: str) -> str:
 def _tables(tables: list[Table]) -> list[str]:
     parts = []
     for table in tables:
-        parts += [f"### {markdown_escaped(table.title)}", markdown_table(table.header or [], table.lines)]
+        parts += [f"### {markdown_escaped(table.title)}", table.markdown()]
         parts += [markdown_escaped(table.note)] if table.note else []
     return parts

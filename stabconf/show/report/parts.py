@@ -6,27 +6,18 @@ import numpy as np
 import pandas as pd
 
 from ...data.design import Design
+from ..tables import Table
 
-__all__ = ["Background", "Content", "Picture", "Table"]
+__all__ = ["Background", "Content", "Picture"]
 
 
 @dataclass(frozen=True)
 class Background:
-    """What a report is told about the fit, beside the intervals.
+    """What a report is told about the fit, beside the intervals at m rows.
 
-    Attributes
-    ----------
-    formula : str
-    predictors : list of str
-        Columns that the right-hand side uses.
-    trained : DataFrame
-        The n training rows that were used.
-    dropped : Index
-        Labels of the rows that were not.
-    X : (n, p) array
-        Design rows as the fit sees them.
-    rows : (m, p) array or None
-        The same of the new rows, NaN where incomplete; None for the training rows themselves.
+    ``predictors`` are the columns that the formula's right-hand side uses, ``trained`` the n training rows
+    that were used, ``dropped`` the labels of those that were not; ``X`` (n, p) and ``rows`` (m, p) are the
+    training and new rows as the fit sees them, NaN where incomplete, None where there are no new ones.
     """
 
     formula: str
@@ -40,16 +31,6 @@ class Background:
     def of(cls, formula: str, design: Design, X: np.ndarray, rows: np.ndarray | None) -> "Background":
         """Of the design that results have."""
         return cls(formula, design.predictors, design.frame_of(None), design.dropped, X, rows)
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of strings, and a note below it. ``header`` is None where it has none."""
-
-    title: str
-    header: list[str] | None
-    lines: list[list[str]]
-    note: str = ""
 
 
 @dataclass(frozen=True)
