@@ -9,7 +9,8 @@ import json
 import os
 import sys
 import warnings
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace
+from argparse import RawDescriptionHelpFormatter as AsWritten
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -86,11 +87,8 @@ def _parser() -> ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name: str, run: Callable[[Namespace], None], does: str, examples: str) -> ArgumentParser:
-        described = does[0].upper() + does[1:] + "."
-        kept = RawDescriptionHelpFormatter  # line by line, as written
-        made = commands.add_parser(
-            name, help=does, description=described, epilog=examples, formatter_class=kept
-        )
+        made = commands.add_parser(name, help=does, epilog=examples, formatter_class=AsWritten)
+        made.description = does[0].upper() + does[1:] + "."
         made.set_defaults(run=run)
         return made
 
@@ -187,18 +185,9 @@ def _compare(options: Namespace) -> None:
         check_table_path(options.output, "--output")
     if options.plot is not None:
         _figure_kind(check_folder(options.plot, "--plot"))
-    made = compare_in_scope(
-        {},
-        options.formula,
-        read_table(options.data),
-        options.methods,
-        penalty=options.penalty,
-        alpha=options.alpha,
-        repeats=options.repeats,
-        random_state=options.random_state,
-        loss=options.loss,
-        l1_ratio=options.l1_ratio,
-    )
+    names = ("penalty", "alpha", "repeats", "random_state", "loss", "l1_ratio")
+    asked = {name: getattr(options, name) for name in names}
+    made = compare_in_scope({}, options.formula, read_table(options.data), options.methods, **asked)
     print(made.round(4).to_string(index=False))
     if options.output is not None:
         print(f"Table written to {write_table(options.output, made)}")

@@ -72,9 +72,6 @@ def as_table(table: SimpleTable) -> Table:
     return Table(table.title or "", rows[0] if has_head else None, rows[has_head:])
 
 
-# One function per kind of results ---------------------------------------------------------------------
-
-
 def summarise(
     results: _Results,
     design: Design,
@@ -97,11 +94,11 @@ def summarise(
         ("Converged:", f"{_yes(results.converged)}, {solution.nit} steps"),
         ("Standardised:", "yes" if model.standardize else "no"),
     ]
-    columns = {"coef": results.params, "standardized": results.params_standardized}
+    columns = [results.params, results.params_standardized]
     tables = [
         _formula_table("Regularised robust regression", model.formula),
         _fit_table(None, design, left, right),
-        _coefficient_table(design, columns),
+        _coefficient_table(design, ["coef", "standardized"], columns),
         *_interval_tables(exact, stable, where),
     ]
     return FitSummary(tables, _interval_notes(exact) + _fit_notes(results, design))
@@ -147,10 +144,9 @@ def summarise_quantiles(
         ("Rows that cross:", str(int(results.crossing().sum()))),
     ]
     heads = [f"{level:.2f}" if round(level, 2) == level else f"{level:g}" for level in model.quantiles]
-    columns = dict(zip(heads, results.params.to_numpy().T, strict=True))
     tables = [
         _fit_table("Regularised quantile regression", design, left, right),
-        _coefficient_table(design, columns),
+        _coefficient_table(design, heads, results.params.to_numpy().T),
     ]
     notes = []
     if made is not None:
@@ -176,14 +172,11 @@ def summarise_model(
     right = [("Off the minimiser:", _number(results.mismatch))]
     tables = [
         _fit_table("Regression by statsmodels", design, left, right),
-        _coefficient_table(design, {"coef": results.params}),
+        _coefficient_table(design, ["coef"], [results.params]),
         *_interval_tables(exact, stable, where),
     ]
     notes = [*_interval_notes(exact), "Coefficients are those of statsmodels.", *recipe.notes]
     return FitSummary(tables, notes + _transformed_note(design))
-
-
-# Tables ----------------------------------------------------------------------------------------------
 
 
 def _fit_table(title: str | None, design: Design, left: _Pairs, right: _Pairs) -> SimpleTable:
@@ -202,11 +195,11 @@ def _formula_table(title: str, formula: str) -> SimpleTable:
     return SimpleTable([[line] for line in lines], None, stubs, title=title, txt_fmt=form)
 
 
-def _coefficient_table(design: Design, columns: dict[str, Iterable[float]]) -> SimpleTable:
+def _coefficient_table(design: Design, heads: list[str], columns: Iterable[Iterable[float]]) -> SimpleTable:
     """Coefficients (p,) under each head."""
-    cells = [[_number(value) for value in row] for row in zip(*columns.values(), strict=True)]
+    cells = [[_number(value) for value in row] for row in zip(*columns, strict=True)]
     names = [shortened(name, 44) for name in design.names]
-    return SimpleTable(cells, list(columns), names, title=None, txt_fmt=fmt_params)
+    return SimpleTable(cells, heads, names, title=None, txt_fmt=fmt_params)
 
 
 def _interval_tables(exact: _Intervals | str, stable: _Intervals | str, where: str) -> list[SimpleTable]:
@@ -260,9 +253,6 @@ def _pairs(title: str | None, left: _Pairs, right: _Pairs) -> SimpleTable:
         tables.append(SimpleTable([[value] for _, value in pairs], None, names, title=title, txt_fmt=form))
     tables[0].extend_right(tables[1])
     return tables[0]
-
-
-# Notes and words --------------------------------------------------------------------------------------
 
 
 def _interval_notes(exact: _Intervals | str) -> list[str]:

@@ -165,7 +165,7 @@ def draw_conformity(
     response: str,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """p-values over candidate responses z (g,), between their bounds (theory, section 5), with the set,
+    """p-values over candidate responses z (g,), between their bounds (theory, section 4), with the set,
     the union of ``pieces``, marked."""
     ax = new_axes(ax)
     if np.any(p_up > p_lo):  # bounds that say something
