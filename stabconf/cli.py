@@ -4,13 +4,16 @@ Exit codes: 0 done, 1 the data or the model do not allow it (one line says why),
 141 nobody reads the output any more.
 """
 
-import argparse
 import io
 import json
 import os
 import sys
 import warnings
+from argparse import ArgumentParser, Namespace
+from argparse import RawDescriptionHelpFormatter as AsWritten
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -20,8 +23,9 @@ from .errors import InputError, StabconfError
 from .files import check_folder, write_whole
 from .losses import LOSSES
 from .results.fitting import fit_in_scope
+from .show.plots import comparison_size
 from .show.report import check_path
-from .study.comparison import compare_in_scope
+from .study.comparison import Comparison, compare_in_scope
 
 __all__ = ["main"]
 
@@ -40,121 +44,97 @@ _COMPARE_EXAMPLES = """examples:
 """
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     options = _parser().parse_args(arguments)
-    if hasattr(sys.stdout, "reconfigure"):
+    if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names that the terminal has no signs for
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _say_warning
             warnings.simplefilter("always", UserWarning)
-            code = options.run(options)
+            options.run(options)
             sys.stdout.flush()
-            return code
+            return 0
     except BrokenPipeError:  # whoever read the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _PIPE
     except (StabconfError, OSError) as error:
-        print(f"stabconf: {_one_line(error)}", file=sys.stderr)
-        return 1
+        _say_on_stderr(error)
     except KeyboardInterrupt:
-        print("stabconf: interrupted", file=sys.stderr)
-        return 1
+        _say_on_stderr("interrupted")
+    return 1
 
 
-def _one_line(error):
-    return " ".join(str(error).split())
+def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    _say_on_stderr(f"warning: {message}")
 
 
-def _say_warning(message, *_, **__):
-    print(f"stabconf: warning: {_one_line(message)}", file=sys.stderr)
+def _say_on_stderr(message: object) -> None:
+    """One line, however many the message has."""
+    print("stabconf:", *str(message).split(), file=sys.stderr)
 
 
 # Arguments -------------------------------------------------------------------------------------------
 
 
-def _parser():
-    parser = argparse.ArgumentParser(
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(
         prog="stabconf",
         description="Distribution-free prediction intervals from formulas.",
         epilog="'stabconf COMMAND --help' has examples.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    _add_fit(commands)
-    _add_compare(commands)
-    demo = commands.add_parser("demo", help="fit Engel's food data, print the summary, write a report")
-    demo.add_argument(
-        "--output",
-        type=Path,
-        default=Path("stabconf-demo.html"),
-        help="the report, .html or .md (default: %(default)s)",
-    )
-    demo.set_defaults(run=_demo)
+
+    def command(name: str, run: Callable[[Namespace], None], does: str, examples: str) -> ArgumentParser:
+        made = commands.add_parser(name, help=does, epilog=examples, formatter_class=AsWritten)
+        made.description = does[0].upper() + does[1:] + "."
+        made.set_defaults(run=run)
+        return made
+
+    does = "fit a formula, print the summary, write intervals"
+    _add_fit(command("fit", _fit, does, _FIT_EXAMPLES).add_argument)
+    does = "compare interval methods over random splits"
+    _add_compare(command("compare", _compare, does, _COMPARE_EXAMPLES).add_argument)
+    demo = command("demo", _demo, "fit Engel's food data, print the summary, write a report", "")
+    says = "the report, .html or .md (default: %(default)s)"
+    demo.add_argument("--output", type=Path, default=Path("stabconf-demo.html"), help=says)
     return parser
 
 
-def _command(commands, name, does, examples):
-    return commands.add_parser(
-        name,
-        help=does,
-        description=does[0].upper() + does[1:] + ".",
-        epilog=examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def _add_model(add: Callable[..., Any]) -> None:
+    add("formula", metavar="FORMULA", help='such as "y ~ x1 + C(g)"')
+    add("data", metavar="DATA", type=Path, help="training rows: .csv, .tsv or .parquet")
+    says = f"one of {', '.join(LOSSES)}"
+    add("--loss", default="lad", choices=list(LOSSES), metavar="LOSS", help=says)
+    add("--l1-ratio", type=float, default=0.0, metavar="SHARE", help="0 ridge (default) to 1")
+    add("--alpha", type=float, default=DEFAULT_ALPHA, help="miscoverage (default: %(default)s)")
 
 
-def _add_model(command):
-    command.add_argument("formula", metavar="FORMULA", help='such as "y ~ x1 + C(g)"')
-    command.add_argument("data", metavar="DATA", type=Path, help="training rows: .csv, .tsv or .parquet")
-    names = ", ".join(LOSSES)
-    command.add_argument(
-        "--loss", default="lad", choices=list(LOSSES), metavar="LOSS", help=f"one of {names}"
-    )
-    command.add_argument(
-        "--l1-ratio", type=float, default=0.0, metavar="SHARE", help="0 ridge (default) to 1"
-    )
-    command.add_argument(
-        "--alpha", type=float, default=DEFAULT_ALPHA, help="miscoverage (default: %(default)s)"
-    )
+def _add_fit(add: Callable[..., Any]) -> None:
+    _add_model(add)
+    add("--penalty", type=float, default=0.01, help="strength (default: %(default)s)")
+    add("--new", type=Path, metavar="FILE", help="new rows; the training rows by default")
+    add("--method", default="auto", help="interval method (default: exact where there is one)")
+    add("--side", default="two-sided", choices=["two-sided", "upper", "lower"])
+    says = "group widths by a column or term, or by bins of a number: x=4 or x=0,10,100; repeatable"
+    add("--by", action="append", type=_grouping, metavar="COLUMN[=BINS]", help=says)
+    add("--report", type=Path, metavar="FILE", help="write a report: .html or .md")
+    add("--intervals", type=Path, metavar="FILE", help="write the intervals as a table")
+    add("--quiet", action="store_true", help="print nothing but errors and warnings")
 
 
-def _add_fit(commands):
-    command = _command(commands, "fit", "fit a formula, print the summary, write intervals", _FIT_EXAMPLES)
-    _add_model(command)
-    command.add_argument("--penalty", type=float, default=0.01, help="strength (default: %(default)s)")
-    command.add_argument("--new", type=Path, metavar="FILE", help="new rows; the training rows by default")
-    command.add_argument(
-        "--method", default="auto", help="interval method (default: exact where there is one)"
-    )
-    command.add_argument("--side", default="two-sided", choices=["two-sided", "upper", "lower"])
-    command.add_argument(
-        "--by",
-        action="append",
-        type=_grouping,
-        metavar="COLUMN[=BINS]",
-        help="group widths by a column or term, or by bins of a number: x=4 or x=0,10,100; repeatable",
-    )
-    command.add_argument("--report", type=Path, metavar="FILE", help="write a report: .html or .md")
-    command.add_argument("--intervals", type=Path, metavar="FILE", help="write the intervals as a table")
-    command.add_argument("--quiet", action="store_true", help="print nothing but errors and warnings")
-    command.set_defaults(run=_fit)
+def _add_compare(add: Callable[..., Any]) -> None:
+    _add_model(add)
+    add("--penalty", type=float, nargs="+", default=[0.01], help="one or more strengths")
+    add("--methods", nargs="+", default=["exact", "stable", "split"], metavar="METHOD")
+    add("--repeats", type=int, default=100, help="random splits (default: %(default)s)")
+    add("--random-state", type=int, default=0, metavar="SEED")
+    add("--output", type=Path, metavar="FILE", help="write the table")
+    add("--plot", type=Path, metavar="FILE", help="write the figure: .png, .pdf or .svg")
 
 
-def _add_compare(commands):
-    does = "compare interval methods over random splits"
-    command = _command(commands, "compare", does, _COMPARE_EXAMPLES)
-    _add_model(command)
-    command.add_argument("--penalty", type=float, nargs="+", default=[0.01], help="one or more strengths")
-    command.add_argument("--methods", nargs="+", default=["exact", "stable", "split"], metavar="METHOD")
-    command.add_argument("--repeats", type=int, default=100, help="random splits (default: %(default)s)")
-    command.add_argument("--random-state", type=int, default=0, metavar="SEED")
-    command.add_argument("--output", type=Path, metavar="FILE", help="write the table")
-    command.add_argument("--plot", type=Path, metavar="FILE", help="write the figure: .png, .pdf or .svg")
-    command.set_defaults(run=_compare)
-
-
-def _grouping(text):
+def _grouping(text: str) -> str | dict[str, Any]:
     """A column or term; a mapping where bins follow its name."""
     name, sign, bins = text.rpartition("=")
     if not sign or not name or name[-1] in "=<>!":
@@ -169,7 +149,7 @@ def _grouping(text):
 # Commands --------------------------------------------------------------------------------------------
 
 
-def _fit(options):
+def _fit(options: Namespace) -> None:
     for path in (options.data, options.new):
         if path is not None:
             table_kind(path)
@@ -182,68 +162,51 @@ def _fit(options):
     model = {"loss": options.loss, "penalty": options.penalty, "l1_ratio": options.l1_ratio}
     results = fit_in_scope({}, options.formula, data, **model)
     asked = {"method": options.method, "side": options.side}
+    shown = {"by": options.by, "alpha": options.alpha, **asked}
+
+    def say(text: str) -> None:
+        if not options.quiet:
+            print(text)
+
     if not options.quiet:
+        where = "training" if new is None else "new"
         print(results.summary(alpha=options.alpha))
-        print(f"\n{_widths(results, new, options, asked)}")
+        print(f"\nAt the {where} rows\n{results.width_report(new, **shown)!r}")
     if options.intervals is not None:
         frame = results.get_prediction(new, **asked).summary_frame(alpha=options.alpha)
         frame = frame.rename_axis("row") if frame.index.nlevels == 1 else frame
-        _say(options, f"Intervals written to {write_table(options.intervals, frame)}")
+        say(f"Intervals written to {write_table(options.intervals, frame)}")
     if options.report is not None:
-        written = results.report(options.report, new, alpha=options.alpha, by=options.by, **asked)
-        _say(options, f"Report written to {written}")
-    return 0
+        say(f"Report written to {results.report(options.report, new, **shown)}")
 
 
-def _widths(results, new, options, asked):
-    """The width report as text."""
-    report = results.width_report(new, by=options.by, alpha=options.alpha, **asked)
-    return f"At the {'training' if new is None else 'new'} rows\n{report!r}"
-
-
-def _say(options, text):
-    if not options.quiet:
-        print(text)
-
-
-def _compare(options):
+def _compare(options: Namespace) -> None:
     if options.output is not None:
         check_table_path(options.output, "--output")
     if options.plot is not None:
         _figure_kind(check_folder(options.plot, "--plot"))
-    data = read_table(options.data)
-    made = compare_in_scope(
-        {},
-        options.formula,
-        data,
-        options.methods,
-        penalty=options.penalty,
-        alpha=options.alpha,
-        repeats=options.repeats,
-        random_state=options.random_state,
-        loss=options.loss,
-        l1_ratio=options.l1_ratio,
-    )
+    names = ("penalty", "alpha", "repeats", "random_state", "loss", "l1_ratio")
+    asked = {name: getattr(options, name) for name in names}
+    made = compare_in_scope({}, options.formula, read_table(options.data), options.methods, **asked)
     print(made.round(4).to_string(index=False))
     if options.output is not None:
         print(f"Table written to {write_table(options.output, made)}")
     if options.plot is not None:
         print(f"Figure written to {_save_figure(options.plot, made)}")
-    return 0
 
 
-def _save_figure(path, made):
+def _save_figure(path: Path, made: Comparison) -> Path:
     """Draw without a display, and write whole."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.0, 1.2 + 0.34 * len(made)), layout="constrained")
+    figure = Figure(figsize=comparison_size(len(made)), layout="constrained")
     made.plot(figure.add_subplot())
     out = io.BytesIO()
     figure.savefig(out, format=_figure_kind(path), dpi=150)
     return write_whole(path, out.getvalue())
 
 
-def _figure_kind(path):
+def _figure_kind(path: Path) -> str:
     from matplotlib.backend_bases import FigureCanvasBase
 
     kind, known = path.suffix.lower().lstrip("."), FigureCanvasBase.get_supported_filetypes()
@@ -252,10 +215,10 @@ def _figure_kind(path):
     return kind
 
 
-def _demo(options):
-    check_path(options.output)
+def _demo(options: Namespace) -> None:
     from statsmodels.datasets import engel
 
+    check_path(options.output)
     data = engel.load_pandas().data
     results = fit_in_scope({}, "foodexp ~ income", data, loss="huber", penalty=0.01)
     new = pd.DataFrame({"income": [500.0, 1000.0, 2000.0]})
@@ -263,4 +226,3 @@ def _demo(options):
     print("\n90 % prediction intervals for new households\n")
     print(new.join(results.get_prediction(new).summary_frame(alpha=0.1)).round(1).to_string())
     print(f"\nReport written to {results.report(options.output, new, alpha=0.1)}")
-    return 0

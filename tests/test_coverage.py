@@ -6,7 +6,7 @@ import pytest
 
 import stabconf
 from stabconf.rank import conformal_rank
-from stabconf.results.showing import bands_of, bands_of_levels
+from stabconf.results.showing import shown_of, shown_of_levels
 from stabconf.show.coverage import coverage_along, coverage_table, covered_counts
 
 
@@ -107,11 +107,11 @@ def test_no_limits_are_shown_where_rows_are_weighted(frame):
 
 def test_tables_over_levels_and_along_predictions_have_the_same_limits(frame):
     res, new = stabconf.fit("y ~ x1", frame.iloc[::2], loss="huber"), frame.iloc[1::2]
-    table = coverage_table(bands_of_levels(res, new, [0.1, 0.3], None, {}))
+    table = coverage_table(shown_of_levels(res, new, [0.1, 0.3], None, {}))
     for line in table.itertuples():
         ends = covered_counts([40], [conformal_rank(line.alpha, 40)], [40])
         assert (line.expected_lower, line.expected_upper) == tuple(end / 40 for end in ends)
-    along = coverage_along(bands_of(res, new, 0.1, None, {}))
+    along = coverage_along(shown_of(res, new, 0.1, None, {}))
     assert along["count"].tolist() == [20, 20]
     ends = covered_counts([20], [conformal_rank(0.1, 40)], [40])
     assert set(along["expected_lower"]) == {ends[0] / 20} and set(along["expected_upper"]) == {ends[1] / 20}

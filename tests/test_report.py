@@ -10,7 +10,7 @@ import statsmodels.api as sm
 
 import stabconf
 from stabconf.errors import InputError, SampleSizeWarning, StabconfError
-from stabconf.results.showing import bands_of
+from stabconf.results.showing import shown_of
 from stabconf.show.coverage import coverage_along
 from stabconf.show.plots import draw_coverage_along
 from stabconf.show.report.checks import leverages
@@ -85,13 +85,13 @@ def test_the_summary_is_of_the_intervals_that_the_report_shows(half, tmp_path, m
 
 def test_coverage_along_predictions_adds_up_to_the_coverage_of_all_rows(half):
     res, new = half
-    bands = bands_of(res, pd.concat([new] * 3), 0.2, None, {})
+    bands = shown_of(res, pd.concat([new] * 3), 0.2, None, {})
     table = coverage_along(bands)
     assert table["prediction"].is_monotonic_increasing
     assert table["count"].min() >= 20 and np.ptp(table["count"]) <= 1
     whole = bands.report(None)["coverage"].iloc[0]
     assert np.average(table["coverage"], weights=table["count"]) == pytest.approx(whole)
-    few = coverage_along(bands_of(res, new.iloc[:5], 0.2, None, {}))
+    few = coverage_along(shown_of(res, new.iloc[:5], 0.2, None, {}))
     assert few["count"].tolist() == [5]
     ax = draw_coverage_along(table, bands.attrs)
     assert ax.get_ylim()[1] > 1.0 and "prediction of y" in ax.get_xlabel()
@@ -142,9 +142,42 @@ def test_reports_of_the_training_rows_and_of_estimators(frame, tmp_path):
     page = res.report(tmp_path / "e.html", alpha=0.2).read_text(encoding="utf-8")
     assert "LinearRegression" in page and '<section id="intervals">' not in page
     assert page.count("data:image/svg+xml") == 2  # no coverage: training rows have shaped the fit
-    rich = frame.assign(**{f"z{i}": float(i) for i in range(12)})
-    many = res.report(tmp_path / "many.html", pd.concat([rich] * 2), alpha=0.2).read_text(encoding="utf-8")
-    assert "The first 50 of 160 rows. The first 8 columns." in many
+
+
+def interval_lines(page):
+    """Header and lines of the interval table of a Markdown report."""
+    section = page.split("## Intervals")[1].split("## Data checks")[0]
+    lines = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
+    return [[text.strip() for text in line] for line in (lines[0], *lines[2:])]
+
+
+def test_intervals_come_first_then_what_came_true_then_the_columns_of_the_model(half, tmp_path):
+    res, new = half
+    new = new.iloc[:6].copy()
+    new.iloc[0, new.columns.get_loc("x1")] = np.nan
+    new.iloc[1, new.columns.get_loc("y")] = np.nan
+    new.iloc[2, new.columns.get_loc("y")] = 1000.0
+    new.iloc[3, new.columns.get_loc("y")] = res.predict(new).iloc[3]
+    header, *lines = interval_lines(res.report(tmp_path / "r.md", new, alpha=0.2).read_text())
+    assert header == ["row", "prediction", "lower", "upper", "actual", "inside", "x1", "g"]  # and no x2
+    assert [line[0] for line in lines] == list(new.index)
+    assert [line[5] for line in lines[:4]] == ["", "", "missed", "yes"]
+    assert lines[0][1:4] == ["", "", ""] and lines[1][4] == "" and lines[2][4] == "1000"
+    ends = res.conf_int_conformal(new, alpha=0.2)
+    for line, (_, row) in zip(lines[1:], ends.iloc[1:].iterrows(), strict=True):
+        assert [float(text) for text in line[2:4]] == pytest.approx(row.tolist(), rel=1e-3)
+    unknown = res.report(tmp_path / "u.md", new.drop(columns="y"), alpha=0.2).read_text()
+    assert interval_lines(unknown)[0] == ["row", "prediction", "lower", "upper", "x1", "g"]
+
+
+def test_long_and_wide_tables_are_cut_and_say_so(frame, tmp_path):
+    rng = np.random.default_rng(0)
+    rich = frame.assign(**{f"z{i}": rng.standard_normal(len(frame)) for i in range(12)})
+    res = stabconf.fit("y ~ " + " + ".join(f"z{i}" for i in range(12)), rich, loss="huber")
+    page = res.report(tmp_path / "many.md", pd.concat([rich] * 2), alpha=0.2).read_text(encoding="utf-8")
+    assert "The first 50 of 160 rows. The first 8 of 12 columns that the model uses." in page
+    header, *lines = interval_lines(page)
+    assert header[-1] == "z7" and len(lines) == 50
 
 
 def test_infinite_intervals_are_reported(half, tmp_path):

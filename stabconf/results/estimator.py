@@ -9,7 +9,7 @@ from ..data.design import Design
 from ..data.units import ColumnUnits
 from ..errors import InputError, InputTypeError
 from ..sets import ESTIMATOR_METHODS, TAUS, EstimatorFits, Intervals, make_intervals
-from ..show.shown import Bands
+from ..show.shown import Shown
 from ..show.summary import Summary, summarise_estimator
 from .options import Among, Options
 from .presentation import Presentation
@@ -48,7 +48,7 @@ class EstimatorResults(Presentation):
         features = self._features(self._X)
         self._fits = EstimatorFits(features, design.y, copy.deepcopy(model.estimator), model.tau)
 
-    def _summarised(self, alpha: float, shown: Bands | None = None, options: Iterable[str] = ()) -> Summary:
+    def _summarised(self, alpha: float, shown: Shown | None = None, options: Iterable[str] = ()) -> Summary:
         methods = ["split"] if self.model.tau is None else ["stable", "split"]
         rows, _ = self._rows(None)
         made = [self._intervals(rows, [alpha], method, "two-sided", {})[0] for method in methods]

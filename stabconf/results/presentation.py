@@ -17,15 +17,15 @@ from ..data.bins import crossed
 from ..errors import AssumptionError, InputError, InputTypeError, StabconfWarning
 from ..show.coverage import coverage_table
 from ..show.plots import draw_conformity, draw_coverage, draw_intervals, draw_stability, draw_widths
-from ..show.report import check_path, collect, write_report
-from ..show.shown import Bands
+from ..show.report import Background, check_path, collect, write_report
+from ..show.shown import Shown
 from ..show.summary import Summary
 from ..show.widths import WidthReport
 from .base import BaseResults
 from .options import Bound, Level, New, Numbers, Side
 from .penalty_path import as_penalties, stability_path
 from .rows import Rows
-from .showing import bands_of, bands_of_levels
+from .showing import shown_of, shown_of_levels
 from .spec import ModelSpec
 
 __all__ = ["Presentation"]
@@ -46,7 +46,7 @@ class Presentation(BaseResults):
     intervals ``shown`` that a report has made already, with these options.
     """
 
-    def _summarised(self, alpha: float, shown: Bands | None = None, options: Iterable[str] = ()) -> Summary:
+    def _summarised(self, alpha: float, shown: Shown | None = None, options: Iterable[str] = ()) -> Summary:
         raise NotImplementedError
 
     def summary(self, alpha: Level = None) -> Summary:
@@ -117,7 +117,7 @@ class Presentation(BaseResults):
         0     (0, 800]     43  338.65      1.00
         1  (800, 5000]     74  338.92      0.88
         """
-        shown = bands_of(self, new, alpha, response, options)
+        shown = shown_of(self, new, alpha, response, options)
         return shown.report(self._groups(shown, by))
 
     def plot_intervals(
@@ -150,7 +150,7 @@ class Presentation(BaseResults):
         >>> ax.get_xlabel(), ax.get_ylabel()
         ('income', 'foodexp')
         """
-        shown = bands_of(self, new, alpha, response, options)
+        shown = shown_of(self, new, alpha, response, options)
         return draw_intervals(shown, None if x is None else self._column(shown, x), x, ax)
 
     def plot_conformity(
@@ -188,7 +188,7 @@ class Presentation(BaseResults):
                 f"plot_conformity needs p-values of candidates, and {type(self).__name__} has none: fit "
                 "with a loss and a penalty"
             )
-        shown = bands_of(self, new, alpha, None, {"method": "exact", "side": side})
+        shown = shown_of(self, new, alpha, None, {"method": "exact", "side": side})
         if len(shown.frame) != 1 or np.isnan(shown.lower).any():
             raise InputError(
                 f"new has {len(shown.frame)} rows, {int(np.isnan(shown.lower).sum())} of them with missing "
@@ -224,7 +224,7 @@ class Presentation(BaseResults):
         >>> [label.get_text() for label in res.plot_widths(by={"income": 2}).get_yticklabels()]
         ['[377.1, 884]\\n(n = 118)', '(884, 4958]\\n(n = 117)']
         """
-        shown = bands_of(self, new, alpha, None, options)
+        shown = shown_of(self, new, alpha, None, options)
         labels, name = crossed(self._groups(shown, by))
         return draw_widths(shown.widths, labels, name, shown.attrs, ax)
 
@@ -316,7 +316,7 @@ class Presentation(BaseResults):
             raise InputError(f"alpha={options['alpha']!r}: the figure is over levels; give them as alphas")
         own, _ = check_alpha(self.default_alpha)
         wanted = sorted({*_LEVELS, *own}) if alphas is None else sorted(set(check_alpha(alphas)[0]))
-        levels = bands_of_levels(self, new, wanted, response, options)
+        levels = shown_of_levels(self, new, wanted, response, options)
         if np.isnan(levels[0].hits).all():
             raise InputError(
                 f"none of the {len(levels[0].hits)} new rows has both an interval and a response: give "
@@ -355,12 +355,14 @@ class Presentation(BaseResults):
         'Engel.html'
         """
         target = check_path(path)
-        shown = bands_of(self, new, alpha, response, options)
+        shown = shown_of(self, new, alpha, response, options)
         groups = self._groups(shown, by)
         with warnings.catch_warnings():  # said above, by the intervals themselves
             warnings.simplefilter("ignore", StabconfWarning)
             summary = self._summarised(shown.attrs["alpha"], shown, options)
-        return write_report(target, collect(self, shown, groups, summary, new, options))
+        rows = None if new is None else self._rows_as_fitted(new, options)
+        about = Background.of(self.model.formula, self._design, self._rows_as_fitted(None, {}), rows)
+        return write_report(target, collect(shown, groups, summary, about))
 
     def _summary_rows(self) -> tuple[Rows, str]:
         """Training rows where a summary shows intervals, all or evenly spaced ones, and which in words."""
@@ -368,10 +370,10 @@ class Presentation(BaseResults):
         some = "" if len(which) == self.nobs else f"{_SUMMARY_ROWS} of "
         return self._rows(None)[0].take(which), f"{some}the training points"
 
-    def _groups(self, shown: Bands, by: By) -> pd.DataFrame | None:
+    def _groups(self, shown: Shown, by: By) -> pd.DataFrame | None:
         return shown.groups(by, lambda term: self._design.terms(term, shown.frame, "by"))
 
-    def _column(self, shown: Bands, x: Any) -> Any:
+    def _column(self, shown: Shown, x: Any) -> Any:
         """A column of the frame, or the value of a term."""
         columns = shown.frame.columns
         if not isinstance(x, Hashable):

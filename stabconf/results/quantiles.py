@@ -12,7 +12,7 @@ from ..errors import AssumptionError, DataWarning, InputError, InputTypeError, w
 from ..losses import Quantile
 from ..rank import Peers
 from ..sets import BAND_METHODS, BandFits, Intervals, band_conformity, make_intervals
-from ..show.shown import Bands
+from ..show.shown import Shown
 from ..show.summary import Summary, summarise_quantiles
 from .asking import ask_intervals, ask_p_values
 from .options import Among, Bound, Groups, New, Numbers, Options, PerRow, Side, given_options
@@ -184,7 +184,7 @@ class QuantileResults(Presentation):
 
         return ask_p_values(self, exog, z, groups, weights, ("p",), values)
 
-    def _summarised(self, alpha: float, shown: Bands | None = None, options: Iterable[str] = ()) -> Summary:
+    def _summarised(self, alpha: float, shown: Shown | None = None, options: Iterable[str] = ()) -> Summary:
         rows, where = self._summary_rows()
         made = None
         if len(self._levels) > 1:

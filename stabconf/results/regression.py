@@ -19,7 +19,7 @@ from ..penalties import as_penalty
 from ..rank import Peers
 from ..sets import Fits, Intervals, check_bound, conformity, make_intervals, row_tau
 from ..sets.training import Fitted, Parts, fit_rows, residual_scale
-from ..show.shown import Bands
+from ..show.shown import Shown
 from ..show.summary import Summary, summarise
 from ..stability import default_bound
 from .asking import ask_p_values, label_sets
@@ -185,7 +185,7 @@ class ObjectiveResults(Presentation):
         penalty = as_penalty(strength, self.model.penalty.l1_ratio)
         return self._refit(replace(self.model, penalty=penalty), self._design, self._columns)
 
-    def _summarised(self, alpha: float, shown: Bands | None = None, options: Iterable[str] = ()) -> Summary:
+    def _summarised(self, alpha: float, shown: Shown | None = None, options: Iterable[str] = ()) -> Summary:
         """With the report's own intervals, where they are plain exact ones: they took long to make."""
         if shown is None or not _is_plain(shown, options):
             rows, where = self._summary_rows()
@@ -209,7 +209,7 @@ class ObjectiveResults(Presentation):
             return str(refusal)
 
 
-def _is_plain(shown: Bands, options: Iterable[str]) -> bool:
+def _is_plain(shown: Shown, options: Iterable[str]) -> bool:
     """Whether these are exact two-sided intervals as a summary would make them."""
     exact = shown.attrs["method"] == "exact" and shown.attrs["side"] == "two-sided"
     return exact and not set(options) - _PLAIN

@@ -15,35 +15,35 @@ from ..data.frames import by_label
 from ..data.groups import as_ranking
 from ..errors import InputError, InputTypeError
 from ..show.coverage import Ranks
-from ..show.shown import Bands
+from ..show.shown import Shown
 from .asking import PER_LEVEL
 from .options import Level, New, Numbers, Options
 
 if TYPE_CHECKING:
     from .base import BaseResults
 
-__all__ = ["bands_of", "bands_of_levels"]
+__all__ = ["shown_of", "shown_of_levels"]
 
 
-def bands_of(results: "BaseResults", new: New, alpha: Level, response: Any, options: Options) -> Bands:
-    """`Bands` of one level, by default that of the results; ``options`` are those of
+def shown_of(results: "BaseResults", new: New, alpha: Level, response: Any, options: Options) -> Shown:
+    """`Shown` of one level, by default that of the results; ``options`` are those of
     ``conf_int_conformal``."""
     level = check_one_alpha(results._level(alpha))
-    (band,) = bands_of_levels(results, new, [level], response, options)
+    (band,) = shown_of_levels(results, new, [level], response, options)
     return band
 
 
-def bands_of_levels(
+def shown_of_levels(
     results: "BaseResults", new: New, alphas: Numbers, response: Any, options: Options
-) -> list[Bands]:
-    """A list of `Bands`, one per level, from one call for all of them."""
+) -> list[Shown]:
+    """A list of `Shown`, one per level, from one call for all of them."""
     levels, _ = check_alpha(alphas)
     design = results._design
     ends = results.conf_int_conformal(new, alpha=levels, **options)
     mean = results._prediction_columns(new)["mean"].to_numpy(dtype=float)
     frame = design.frame_of(new)
     y = _responses(design, new, frame, response)
-    first = Bands(frame, mean, mean, mean, y, {}, new is None)
+    first = Shown(frame, mean, mean, mean, y, {}, new is None)
     made = []
     for place, alpha in enumerate(levels):
         attrs = {**ends.attrs, "alpha": alpha}

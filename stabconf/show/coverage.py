@@ -1,19 +1,24 @@
 """Coverage of new rows, and the range in which it should fall if the intervals keep their promise.
 
-Intervals cover with probability 1 - alpha over training and new rows together. Given the training rows,
-coverage is some number near it: a draw of Beta(k, n + 1 - k), with k the conformal rank among n training
-rows. Of m new rows a beta-binomial number is then covered, whose spread does not vanish with m: n training
-rows leave it. This is exact for split conformal. Full conformal sets vary a little more the more columns
-there are: of least squares with 20 columns and 100 rows 7 % of samples are outside the 95 % limits, with 2
+Intervals cover with probability 1 - alpha over training and new rows together (theory, section 1). Given
+the training rows, coverage is some number near it: a draw of Beta(k, n + 1 - k), with k the conformal rank
+among n training rows. Of m new rows a beta-binomial number is then covered, whose spread does not vanish
+with m. This is exact for split conformal. Full conformal sets vary a little more the more columns there
+are: of least squares with 20 columns and 100 rows 7 % of samples are outside the 95 % limits, with 2
 columns 5 %.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from scipy.signal import fftconvolve
 from scipy.stats import betabinom
+
+if TYPE_CHECKING:
+    from .shown import Shown
 
 __all__ = ["Ranks", "coverage_along", "coverage_line", "coverage_table", "covered_counts"]
 
@@ -35,26 +40,22 @@ class Ranks:
     """
 
     place: np.ndarray
-    k: list
-    n: list
+    k: list[int]
+    n: list[int]
 
-    def take(self, rows):
+    def take(self, rows: np.ndarray | slice) -> "Ranks":
         """The same for some of the rows."""
         return Ranks(self.place[rows], self.k, self.n)
 
 
-def covered_counts(counts, k, n):
+def covered_counts(
+    counts: Sequence[int] | np.ndarray, k: Sequence[int], n: Sequence[int]
+) -> tuple[int, int]:
     """Smallest and largest number of covered new rows that is no surprise: each tail has at most 2.5 %.
 
-    Parameters
-    ----------
-    counts, k, n : sequences of int
-        New rows, rank and training rows, one for each group of training rows.
-
-    Examples
-    --------
-    Of 1,000 new rows between 833 and 953 are covered in 95 % of samples with 100 training rows. More new
-    rows hardly narrow that, more training rows do:
+    Arguments have one number for each group of training rows: its new rows, rank and training rows. Of
+    1,000 new rows between 833 and 953 are covered in 95 % of samples with 100 training rows. More new rows
+    hardly narrow that, more training rows do:
 
     >>> covered_counts([1000], [91], [100]), covered_counts([1000], [9001], [10000])
     ((833, 953), (880, 919))
@@ -66,24 +67,16 @@ def covered_counts(counts, k, n):
         else:
             own = betabinom.pmf(np.arange(m + 1), m, rank, size + 1 - rank)
         law = own if len(law) == 1 else fftconvolve(law, own)
-    ends = np.searchsorted(np.cumsum(law), [_TAIL, 1.0 - _TAIL])
-    return tuple(int(end) for end in np.minimum(ends, len(law) - 1))
+    low, high = np.searchsorted(np.cumsum(law), [_TAIL, 1.0 - _TAIL])
+    most = len(law) - 1
+    return min(int(low), most), min(int(high), most)
 
 
-def coverage_line(hits, ranks):
-    """Coverage of some rows and its expected range.
+def coverage_line(hits: np.ndarray, ranks: Ranks | None) -> dict[str, float]:
+    """``coverage`` of some rows, ``expected_lower`` and ``expected_upper``; NaN where not known.
 
-    Parameters
-    ----------
-    hits : (m,) array
-        1 or 0, NaN where not known.
-    ranks : Ranks or None
-        None where the rows are ranked by weights of a shift: no law of their coverage is known.
-
-    Returns
-    -------
-    dict
-        ``coverage``, ``expected_lower``, ``expected_upper``; NaN where not known.
+    ``hits`` (m,) are 1 or 0, NaN where not known. No law of coverage is known without ``ranks``: the rows
+    are then ranked by the weights of a shift.
     """
     known = ~np.isnan(hits)
     line = dict.fromkeys(("coverage", "expected_lower", "expected_upper"), np.nan)
@@ -93,58 +86,33 @@ def coverage_line(hits, ranks):
     if ranks is None:
         return line
     places, counts = np.unique(ranks.place[known], return_counts=True)
-    ends = covered_counts(counts, [ranks.k[at] for at in places], [ranks.n[at] for at in places])
-    line["expected_lower"], line["expected_upper"] = (end / int(known.sum()) for end in ends)
+    low, high = covered_counts(counts, [ranks.k[at] for at in places], [ranks.n[at] for at in places])
+    line["expected_lower"] = low / int(known.sum())
+    line["expected_upper"] = high / int(known.sum())
     return line
 
 
-def coverage_table(levels):
-    """Coverage at each level, with its expected range.
-
-    Parameters
-    ----------
-    levels : list of Bands
-        With responses, in the order of alpha.
-
-    Returns
-    -------
-    DataFrame
-        ``alpha``, ``count``, and what `coverage_line` gives.
-    """
-    lines = [
-        {
-            "alpha": bands.attrs["alpha"],
-            "count": int(np.sum(~np.isnan(bands.hits))),
-            **coverage_line(bands.hits, bands.ranks),
-        }
-        for bands in levels
-    ]
+def coverage_table(levels: "Sequence[Shown]") -> pd.DataFrame:
+    """``alpha``, ``count`` and what `coverage_line` gives, one row per level; responses must be known."""
+    lines = []
+    for shown in levels:
+        count = int(np.sum(~np.isnan(shown.hits)))
+        found = coverage_line(shown.hits, shown.ranks)
+        lines.append({"alpha": shown.attrs["alpha"], "count": count, **found})
     return pd.DataFrame(lines)
 
 
-def coverage_along(bands):
-    """Coverage at one level in parts of the new rows by prediction: the coverage promised is over all rows.
+def coverage_along(shown: "Shown") -> pd.DataFrame:
+    """Coverage in parts of the new rows by prediction: the coverage promised is over all rows.
 
-    Parameters
-    ----------
-    bands : Bands
-        With responses.
-
-    Returns
-    -------
-    DataFrame
-        ``prediction`` (the mean of the part), ``count``, and what `coverage_line` gives: the range expected
-        if intervals cover alike along the predictions. By prediction; parts have equal counts.
+    Returns ``prediction`` (the mean of the part), ``count``, and what `coverage_line` gives: the range
+    expected if intervals cover alike along the predictions. Parts have equal counts.
     """
-    known = np.flatnonzero(~np.isnan(bands.hits))
-    order = known[np.argsort(bands.mean[known], kind="stable")]
-    parts = np.array_split(order, int(np.clip(len(order) // _PART_ROWS, 1, _PARTS)))
-    lines = [
-        {
-            "prediction": float(np.mean(bands.mean[part])),
-            "count": len(part),
-            **coverage_line(bands.hits[part], None if bands.ranks is None else bands.ranks.take(part)),
-        }
-        for part in parts
-    ]
+    known = np.flatnonzero(~np.isnan(shown.hits))
+    order = known[np.argsort(shown.mean[known], kind="stable")]
+    lines = []
+    for places in np.array_split(order, int(np.clip(len(order) // _PART_ROWS, 1, _PARTS))):
+        part = shown.take(places)
+        found = coverage_line(part.hits, part.ranks)
+        lines.append({"prediction": float(np.mean(part.mean)), "count": len(places), **found})
     return pd.DataFrame(lines)

@@ -1,6 +1,11 @@
-"""Predictions and intervals at some rows, as tables and figures want them: one record, one call."""
+"""What tables and figures show: predictions and intervals at some rows, as one record.
 
+`results.showing` makes it from one call of ``conf_int_conformal``; this room asks results for no more.
+"""
+
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -8,13 +13,13 @@ import pandas as pd
 from ..data.bins import group_labels
 from ..errors import InputError
 from .coverage import Ranks
-from .widths import covered, width_report, widths_of
+from .widths import WidthReport, width_report
 
-__all__ = ["Bands"]
+__all__ = ["Shown"]
 
 
 @dataclass(frozen=True)
-class Bands:
+class Shown:
     """Intervals of one level at m rows.
 
     Attributes
@@ -38,45 +43,45 @@ class Bands:
     lower: np.ndarray
     upper: np.ndarray
     y: np.ndarray | None
-    attrs: dict
+    attrs: dict[str, Any]
     training: bool
     ranks: Ranks | None = None
 
     @property
-    def widths(self):
+    def widths(self) -> np.ndarray:
         """Widths (m,); distances of the end from the prediction where one-sided."""
-        return widths_of(self.lower, self.upper, self.mean, self.attrs["side"])
+        low = self.mean if self.attrs["side"] == "upper" else self.lower
+        high = self.mean if self.attrs["side"] == "lower" else self.upper
+        return high - low
 
     @property
-    def hits(self):
-        """Whether each interval holds its response (m,); None where responses are not known.
+    def hits(self) -> np.ndarray:
+        """1 or 0 (m,), whether each interval holds its response; NaN where that cannot be judged, as at the
+        training rows, which have shaped the fit."""
+        if self.y is None or self.training:
+            return np.full(len(self.mean), np.nan)
+        known = ~(np.isnan(self.lower) | np.isnan(self.y))
+        return np.where(known, (self.lower <= self.y) & (self.y <= self.upper), np.nan)
 
-        Training rows have shaped the fit, so that they say nothing about coverage.
-        """
-        return None if self.y is None or self.training else covered(self.lower, self.upper, self.y)
+    def take(self, rows: np.ndarray) -> "Shown":
+        """The same of some rows, by bools (m,) or places."""
+        ends = self.mean[rows], self.lower[rows], self.upper[rows]
+        y = None if self.y is None else self.y[rows]
+        ranks = None if self.ranks is None else self.ranks.take(rows)
+        return Shown(self.frame.iloc[rows], *ends, y, self.attrs, self.training, ranks)
 
-    def column(self, name):
-        """A column (m,) as figures take it, None or NaN where missing; categories keep their order."""
+    def column(self, name: Hashable) -> pd.Series:
+        """A column (m,)."""
         values = self.frame[name]
         if values.ndim > 1:
             raise InputError(f"new has more than one column {name!r}: rename or drop the duplicates")
-        dtype = values.dtype
-        if isinstance(dtype, pd.DatetimeTZDtype):
-            values = values.dt.tz_localize(None)
-        if isinstance(dtype, pd.CategoricalDtype):
-            return values.array
-        if pd.api.types.is_datetime64_any_dtype(dtype):
-            return values.to_numpy()
-        if pd.api.types.is_bool_dtype(dtype):
-            return pd.Categorical(values.astype(object).map(str, na_action="ignore"))
-        if pd.api.types.is_numeric_dtype(dtype):
-            return values.to_numpy(dtype=float, na_value=np.nan)
-        return values.astype(object).where(values.notna(), None).to_numpy()
+        return values
 
-    def groups(self, by, terms):
-        """Labels of groups (DataFrame), or None."""
+    def groups(self, by: Any, terms: Callable[[str], dict[str, np.ndarray]]) -> pd.DataFrame | None:
+        """Labels of groups, one column per grouping; None without any."""
         return None if by is None else group_labels(by, self.frame, terms)
 
-    def report(self, groups):
+    def report(self, groups: pd.DataFrame | None) -> WidthReport:
         """The `WidthReport` by these groups."""
-        return width_report(self.widths, self.hits, groups, self.attrs, self.ranks)
+        hits = None if self.y is None or self.training else self.hits
+        return width_report(self.widths, hits, groups, self.attrs, self.ranks)

@@ -1,18 +1,13 @@
-"""Tables of strings as Markdown, LaTeX and HTML, with whatever a user's labels contain escaped."""
+"""Tables of strings as Markdown, LaTeX and HTML; labels from a user's data are escaped.
+
+Summaries, width reports and written reports are put together from these.
+"""
 
 import html
 import math
+from dataclasses import dataclass
 
-__all__ = [
-    "cell",
-    "html_table",
-    "latex_escaped",
-    "latex_table",
-    "markdown_escaped",
-    "markdown_table",
-    "percent",
-    "shortened",
-]
+__all__ = ["Table", "cell", "latex_escaped", "markdown_escaped", "percent", "shortened"]
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -30,11 +25,9 @@ _MARKDOWN = {ord(sign): f"\\{sign}" for sign in "\\`*_|~$"} | {
 }
 
 
-def cell(value):
+def cell(value: object) -> str:
     """A value for a table: numbers to four digits, nothing for what is missing.
 
-    Examples
-    --------
     >>> [cell(value) for value in (235, 153.2871, float("nan"), "north")]
     ['235', '153.3', '', 'north']
     """
@@ -45,11 +38,9 @@ def cell(value):
     return str(value)
 
 
-def shortened(text, width):
+def shortened(text: object, width: int) -> str:
     """Text cut in its middle, where a long name says least.
 
-    Examples
-    --------
     >>> shortened("Department of Economics", 18)
     'Department...omics'
     """
@@ -58,99 +49,80 @@ def shortened(text, width):
     return text if len(text) <= width else f"{text[: width - 3 - tail]}...{text[-tail:]}"
 
 
-def percent(share):
+def percent(share: float) -> str:
     """A share in per cent, to one digit.
 
-    Examples
-    --------
     >>> percent(0.0512), percent(1.0), percent(0.0)
     ('5.1 %', '100 %', '0 %')
     """
     return f"{100 * share:.1f}".removesuffix(".0") + " %"
 
 
-def markdown_escaped(text):
+def markdown_escaped(text: object) -> str:
     """Text that Markdown shows as it is.
 
-    Examples
-    --------
     >>> markdown_escaped("a|b <i>")
     'a\\\\|b &lt;i>'
     """
     return str(text).translate(_MARKDOWN).replace("](", "]\\(")
 
 
-def markdown_table(header, lines):
-    """A pipe table; the first column is left-aligned, the others are right-aligned.
-
-    Examples
-    --------
-    >>> print(markdown_table(["", "width"], [["a|b", "1.5"]]))
-    |  | width |
-    | :-- | --: |
-    | a\\|b | 1.5 |
-    """
-    ruler = [":--", *["--:"] * (len(header) - 1)]
-    rows = [[markdown_escaped(text) for text in row] for row in (header, *lines)]
-    return "\n".join("| " + " | ".join(row) + " |" for row in (rows[0], ruler, *rows[1:]))
-
-
-def latex_escaped(text):
+def latex_escaped(text: object) -> str:
     """Text with LaTeX's special characters escaped.
 
-    Examples
-    --------
     >>> latex_escaped("50 % of x_1")
     '50 \\\\% of x\\\\_1'
     """
     return "".join(_LATEX.get(sign, sign) for sign in str(text))
 
 
-def latex_table(header, lines, caption=None):
-    """A ``tabular`` with booktabs' rules; in a ``table`` where it has a caption."""
-    rows = [_latex_start(row[0]) + " & ".join(map(latex_escaped, row)) + r" \\" for row in lines]
-    head = [" & ".join(map(latex_escaped, header)) + r" \\", r"\midrule"] if header else []
-    columns = "l" + "r" * (len(header or lines[0]) - 1)
-    parts = [
-        rf"\begin{{tabular}}{{{columns}}}",
-        r"\toprule",
-        *head,
-        *rows,
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-    if caption:
-        parts = [r"\begin{table}", rf"\caption{{{latex_escaped(caption)}}}", r"\centering", *parts]
-        parts.append(r"\end{table}")
-    return "\n".join(parts)
+@dataclass(frozen=True)
+class Table:
+    """A table of strings whose first column names the lines, and a note below it.
 
-
-def _latex_start(text):
-    """Braces before what the rule or line above would take for its option, ``[0, 1]`` or ``*`` say."""
-    return "{}" if str(text).startswith(("[", "*")) else ""
-
-
-def html_table(header, lines, caption=None, css="stabconf"):
-    """A table; the first column of each line names it.
-
-    Examples
-    --------
-    >>> print(html_table(["", "width"], [["<b>", "1.5"]]))
-    <table class="stabconf">
-    <thead><tr><th scope="col"></th><th scope="col">width</th></tr></thead>
-    <tbody>
-    <tr><th scope="row">&lt;b&gt;</th><td>1.5</td></tr>
-    </tbody>
-    </table>
+    >>> print(Table("", ["", "width"], [["a|b", "1.5"]]).markdown())
+    |  | width |
+    | :-- | --: |
+    | a\\|b | 1.5 |
     """
-    parts = [f'<table class="{css}">']
-    if caption:
-        parts.append(f"<caption>{html.escape(str(caption))}</caption>")
-    if header:
-        cells = "".join(f'<th scope="col">{html.escape(str(text))}</th>' for text in header)
-        parts.append(f"<thead><tr>{cells}</tr></thead>")
-    parts.append("<tbody>")
-    for first, *others in lines:
-        cells = "".join(f"<td>{html.escape(str(text))}</td>" for text in others)
-        parts.append(f'<tr><th scope="row">{html.escape(str(first))}</th>{cells}</tr>')
-    return "\n".join([*parts, "</tbody>", "</table>"])
+
+    title: str
+    header: list[str] | None
+    lines: list[list[str]]
+    note: str = ""
+
+    def markdown(self) -> str:
+        """A pipe table; the first column is left-aligned, the others are right-aligned."""
+        head, *rows = [map(markdown_escaped, row) for row in (self.header or [], *self.lines)]
+        ruler = [":--", *["--:"] * (len(self.header or []) - 1)]
+        return "\n".join("| " + " | ".join(row) + " |" for row in (head, ruler, *rows))
+
+    def latex(self) -> str:
+        """A ``tabular`` with booktabs' rules; in a ``table`` where it has a title."""
+        columns = "l" + "r" * (len(self.header or self.lines[0]) - 1)
+        parts = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
+        if self.header:
+            parts += [" & ".join(map(latex_escaped, self.header)) + r" \\", r"\midrule"]
+        for line in self.lines:
+            # Braces before what the rule above would take for its option, ``[0, 1]`` or ``*`` say.
+            start = "{}" if line[0].startswith(("[", "*")) else ""
+            parts.append(start + " & ".join(map(latex_escaped, line)) + r" \\")
+        parts += [r"\bottomrule", r"\end{tabular}"]
+        if self.title:
+            caption = rf"\caption{{{latex_escaped(self.title)}}}"
+            parts = [r"\begin{table}", caption, r"\centering", *parts, r"\end{table}"]
+        return "\n".join(parts)
+
+    def html(self, css: str = "stabconf") -> str:
+        """A ``table`` of the class ``css``, with the title as its caption."""
+        parts = [f'<table class="{css}">']
+        if self.title:
+            parts.append(f"<caption>{html.escape(self.title)}</caption>")
+        if self.header:
+            cells = "".join(f'<th scope="col">{html.escape(text)}</th>' for text in self.header)
+            parts.append(f"<thead><tr>{cells}</tr></thead>")
+        parts.append("<tbody>")
+        for first, *others in self.lines:
+            cells = "".join(f"<td>{html.escape(text)}</td>" for text in others)
+            parts.append(f'<tr><th scope="row">{html.escape(first)}</th>{cells}</tr>')
+        return "\n".join([*parts, "</tbody>", "</table>"])

@@ -1,28 +1,32 @@
-"""Widths of intervals, in all and by group, with the coverage where responses are known."""
+"""Widths of intervals, in all and by group, with the coverage where responses are known.
+
+`Shown.report` makes a `WidthReport`, which users and written reports see.
+"""
+
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from .coverage import coverage_line
-from .tables import cell, html_table, latex_table, markdown_table, percent
+from .coverage import Ranks, coverage_line
+from .tables import Table, cell, percent
 
-__all__ = ["WidthReport", "covered", "width_report", "widths_of"]
+__all__ = ["WidthReport", "width_report"]
 
 _QUANTILES = {"min": 0.0, "q25": 0.25, "median": 0.5, "q75": 0.75, "max": 1.0}
-_SHARES = ("infinite", "coverage")
 _RANGE = ("expected_lower", "expected_upper")
 
 
 class WidthReport(pd.DataFrame):
-    """Widths of intervals, a line a group; made by ``width_report`` of the results.
+    """Widths of intervals, one row per group; made by ``width_report`` of the results.
 
     ``count`` is the number of intervals and ``missing`` that of rows without one. ``mean`` is over the
     finite intervals; ``min``, ``q25``, ``median``, ``q75`` and ``max`` are of all, an infinite one counting
     as larger than any other; ``infinite`` is their share. Where responses are known, ``coverage`` is the
     share of intervals that hold theirs, and ``expected_lower`` to ``expected_upper`` is the range in which
     that share falls in 95 % of samples (training rows and as many new ones) if intervals cover as promised,
-    in every line alike. It is not an interval about the observed share: coverage outside of it is a
-    surprise. Its limits are beta-binomial, for coverage given the training rows is a draw of
+    in every row of the table alike. It is not an interval about the observed share: coverage outside of it
+    is a surprise. Its limits are beta-binomial, for coverage given the training rows is a draw of
     Beta(k, n + 1 - k), with k the rank among n training rows (of each group, with ``groups=``). With
     ``weights=`` no such law is known, and the range is left out.
 
@@ -31,22 +35,22 @@ class WidthReport(pd.DataFrame):
     """
 
     @property
-    def _constructor(self):
+    def _constructor(self) -> type[pd.DataFrame]:
         return pd.DataFrame
 
-    def to_markdown(self):
+    def to_markdown(self) -> str:
         """The table in Markdown (needs no other package)."""
-        return markdown_table(*self.strings())
+        return Table("", *self.strings()).markdown()
 
-    def to_latex(self, caption=None):
+    def to_latex(self, caption: str | None = None) -> str:
         """The table as a LaTeX ``tabular`` with booktabs' rules; in a ``table`` with a caption."""
-        return latex_table(*self.strings(), caption)
+        return Table(caption or "", *self.strings()).latex()
 
-    def to_html(self, caption=None):
+    def to_html(self, caption: str | None = None) -> str:
         """The table in HTML, labels escaped."""
-        return html_table(*self.strings(), caption)
+        return Table(caption or "", *self.strings()).html()
 
-    def strings(self):
+    def strings(self) -> tuple[list[str], list[list[str]]]:
         """Header and lines as strings; rows without an interval are counted where there are any."""
         shown = [name for name in self.columns if name not in _RANGE]
         shown = [name for name in shown if name != "missing" or self[name].any()]
@@ -59,50 +63,31 @@ class WidthReport(pd.DataFrame):
             lines.append([*map(str, labels), *(_text(name, values) for name in shown)])
         return header, lines
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         header, lines = self.strings()
         return f"{self.title}\n{pd.DataFrame(lines, columns=header).to_string(index=False)}"
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         return self.to_html(self.title)
 
     @property
-    def title(self):
+    def title(self) -> str:
         """What the table is of, in words."""
         what = "Widths" if self.attrs["side"] == "two-sided" else "Margins"
         return f"{what} of {percent(1 - self.attrs['alpha'])} intervals of {self.attrs['response']}"
 
 
-def widths_of(lower, upper, centre, side):
-    """Widths (m,); of one-sided intervals the distance of the end from the prediction."""
-    if side == "upper":
-        return upper - centre
-    return centre - lower if side == "lower" else upper - lower
+def width_report(
+    widths: np.ndarray,
+    hits: np.ndarray | None,
+    groups: pd.DataFrame | None,
+    attrs: dict[str, Any],
+    ranks: Ranks | None = None,
+) -> WidthReport:
+    """The `WidthReport` of widths (m,), NaN for rows without an interval, and ``hits`` (m,), where judged.
 
+    ``groups`` has labels of the m rows, one column per grouping.
 
-def covered(lower, upper, y):
-    """Whether each interval holds its response (m,): 1 or 0, NaN where either is missing."""
-    known = ~(np.isnan(lower) | np.isnan(y))
-    return np.where(known, (lower <= y) & (y <= upper), np.nan)
-
-
-def width_report(widths, hits, groups, attrs, ranks=None):
-    """The `WidthReport` of some intervals.
-
-    Parameters
-    ----------
-    widths : (m,) array
-        NaN for rows without an interval.
-    hits : (m,) array or None
-        As from `covered`.
-    groups : DataFrame or None
-        Labels of m rows, a column a grouping.
-    attrs : dict
-    ranks : Ranks or None
-        Of the m rows.
-
-    Examples
-    --------
     >>> groups = pd.DataFrame({"g": ["a", "a", "b"]})
     >>> report = width_report(np.array([1.0, 3.0, np.inf]), None, groups, {"alpha": 0.1})
     >>> report[["count", "mean", "max", "infinite"]].reset_index()
@@ -115,36 +100,28 @@ def width_report(widths, hits, groups, attrs, ranks=None):
         report = WidthReport(lines, index=pd.Index(["all"], name="rows"))
     else:
         keys = list(groups.columns)
-        places = groups.groupby(keys, observed=True, sort=True).indices
-        labels = sorted(places, key=lambda label: _place(label, groups))
-        lines = [_line(widths, hits, ranks, places[key]) for key in labels]
-        index = _index(labels, keys)
-        names = list(_line(widths, hits, ranks, slice(0)))
-        report = WidthReport(lines, index=index, columns=names)
+        number = groups.groupby(keys, observed=True, sort=True).ngroup().to_numpy()
+        places = [np.flatnonzero(number == at) for at in range(int(np.max(number, initial=-1)) + 1)]
+        lines = [_line(widths, hits, ranks, rows) for rows in places]
+        labels = groups.iloc[[rows[0] for rows in places]]
+        arrays = [list(labels[key]) for key in keys]
+        if len(keys) > 1:
+            index = pd.MultiIndex.from_arrays(arrays, names=keys)
+        else:
+            index = pd.Index(arrays[0], name=keys[0])
+        report = WidthReport(lines, index=index, columns=list(_line(widths, hits, ranks, slice(0))))
     report.attrs = dict(attrs)
     return report
 
 
-def _place(label, groups):
-    """Where a group belongs: in the order of its categories."""
-    labels = label if isinstance(label, tuple) else (label,)
-    orders = [pd.Categorical(groups[column]).categories for column in groups.columns]
-    return tuple(order.get_loc(each) for order, each in zip(orders, labels, strict=True))
-
-
-def _index(labels, keys):
-    if len(keys) == 1:
-        flat = [label[0] if isinstance(label, tuple) else label for label in labels]
-        return pd.Index(flat, name=keys[0])
-    return pd.MultiIndex.from_tuples(labels, names=keys)
-
-
-def _line(widths, hits, ranks, rows):
-    """One line of the report, of some of the rows."""
+def _line(
+    widths: np.ndarray, hits: np.ndarray | None, ranks: Ranks | None, rows: np.ndarray | slice
+) -> dict[str, float]:
+    """One row of the report, of some of the rows."""
     widths = widths[rows]
     known = np.sort(widths[~np.isnan(widths)])
     finite = known[np.isfinite(known)]
-    line = {"count": len(known), "missing": len(widths) - len(known)}
+    line: dict[str, float] = {"count": len(known), "missing": len(widths) - len(known)}
     line["mean"] = float(np.mean(finite)) if len(finite) else np.nan
     line |= {name: _quantile(known, level) for name, level in _QUANTILES.items()}
     line["infinite"] = 1.0 - len(finite) / len(known) if len(known) else np.nan
@@ -153,7 +130,7 @@ def _line(widths, hits, ranks, rows):
     return line | coverage_line(hits[rows], None if ranks is None else ranks.take(rows))
 
 
-def _quantile(ordered, level):
+def _quantile(ordered: np.ndarray, level: float) -> float:
     if len(ordered) == 0:
         return np.nan
     if np.isfinite(ordered[-1]):
@@ -161,7 +138,7 @@ def _quantile(ordered, level):
     return float(ordered[max(int(np.ceil(level * len(ordered))), 1) - 1])  # no averaging with infinity
 
 
-def _text(name, values):
+def _text(name: str, values: pd.Series) -> str:
     """A cell of the table: shares in per cent, the expected range in one."""
     if name == "expected":
         low, high = values[list(_RANGE)]
@@ -169,6 +146,6 @@ def _text(name, values):
     value = values[name]
     if np.isnan(value):
         return ""
-    if name in _SHARES:
+    if name in ("infinite", "coverage"):
         return percent(value)
     return str(int(value)) if name in ("count", "missing") else cell(float(value))

@@ -6,7 +6,10 @@ chosen on other rows is a constant to them, like the formula, and the guarantee 
 """
 
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -14,17 +17,22 @@ import pandas as pd
 from ..checks import DEFAULT_ALPHA, check_one_alpha, is_count, is_number
 from ..data.design import build_design, caller_scope
 from ..errors import InputError, StabconfWarning
+from ..losses import Loss
 from ..results.fitting import fit_in_scope
 from ..results.penalty_path import as_penalties, mean_finite
 from ..results.regression import Results
-from ..results.showing import bands_of
+from ..results.showing import shown_of
 from ..sets import generator, progress_bar
 from ..show.plots import draw_criterion
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["Selection", "select_penalty"]
 
 _PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
-_CRITERIA = {
+Criterion = Literal["width", "loss"]
+_CRITERIA: dict[Criterion, str] = {
     "width": "mean width of the exact intervals",
     "loss": "mean loss of held-out residuals",
 }
@@ -49,15 +57,15 @@ class Selection:
 
     penalty: float
     path: pd.DataFrame
-    criterion: str
+    criterion: Criterion
     pilot_index: pd.Index
     results: Results
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         pilot = len(self.pilot_index)
         return f"<Selection: penalty {self.penalty:g}, from {pilot} pilot rows; {self.results!r}>"
 
-    def plot(self, ax=None):
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """The criterion over penalties, the chosen one marked.
 
         Parameters
@@ -72,20 +80,20 @@ class Selection:
 
 
 def select_penalty(
-    formula,
-    data,
+    formula: str,
+    data: pd.DataFrame | Mapping[str, Any],
     *,
-    penalties=None,
-    pilot=0.2,
-    criterion="width",
-    alpha=DEFAULT_ALPHA,
-    folds=5,
-    loss="lad",
-    l1_ratio=0.0,
-    standardize=True,
-    random_state=0,
-    progress=False,
-):
+    penalties: Sequence[float] | None = None,
+    pilot: float = 0.2,
+    criterion: Criterion = "width",
+    alpha: float = DEFAULT_ALPHA,
+    folds: int = 5,
+    loss: str | Loss = "lad",
+    l1_ratio: float = 0.0,
+    standardize: bool = True,
+    random_state: int | np.random.Generator = 0,
+    progress: bool | None = False,
+) -> Selection:
     """Choose the penalty on pilot rows, and fit to the others.
 
     The pilot rows are drawn at random. Each penalty is judged on them by cross-validation, and the model
@@ -132,29 +140,35 @@ def select_penalty(
     scope = caller_scope(1)
     if not isinstance(criterion, str) or criterion not in _CRITERIA:
         raise InputError(f"criterion={criterion!r} is unknown: give one of {', '.join(_CRITERIA)}")
-    alpha, penalties = check_one_alpha(alpha), as_penalties(penalties, _PENALTIES)
-    design = build_design(formula, data, scope)
-    frame = design.frame_of(None)
+    alpha = check_one_alpha(alpha)
+    penalties = as_penalties(penalties, _PENALTIES)
+    frame = build_design(formula, data, scope).frame_of(None)
     count = _pilot_count(pilot, len(frame), folds)
     order = generator(random_state).permutation(len(frame))
-    chosen_rows, rest = np.sort(order[:count]), np.sort(order[count:])
-    model = {"loss": loss, "l1_ratio": l1_ratio, "standardize": standardize}
+    rest = np.sort(order[count:])
     parts = [frame.iloc[np.sort(part)] for part in np.array_split(order[:count], folds)]
-    measured = np.empty((folds, len(penalties), 2))
-    with progress_bar(folds, "fold", "choosing", progress) as bar:
+    fit = partial(fit_in_scope, scope, formula, loss=loss, l1_ratio=l1_ratio, standardize=standardize)
+    values, coverage = np.empty((2, folds, len(penalties)))
+    with progress_bar(folds, "fold", "choosing", progress) as bar, warnings.catch_warnings():
+        warnings.simplefilter("ignore", StabconfWarning)
         for held in range(folds):
             training = pd.concat(parts[:held] + parts[held + 1 :])
-            scaled = [penalty * len(rest) / len(training) for penalty in penalties]  # the same in total
-            measured[held] = _judge(scope, formula, training, parts[held], scaled, model, criterion, alpha)
+            share = len(rest) / len(training)  # a penalty is per row: the same in total
+            first = fit(training, penalty=share * penalties[0])
+            _check_fold(first, parts[held])
+            for place, penalty in enumerate(penalties):
+                fitted = first._with_penalty(share * penalty)
+                values[held, place], coverage[held, place] = _judged(fitted, parts[held], criterion, alpha)
             bar.update()
-    path = _path(penalties, measured)
+    path = pd.DataFrame({"penalty": penalties, "criterion": values.mean(axis=0), "se": _errors(values)})
+    path["coverage"] = coverage.mean(axis=0)
     best = _best(path)
     path["chosen"] = path["penalty"] == best
-    results = fit_in_scope(scope, formula, frame.iloc[rest], penalty=best, **model)
-    return Selection(best, path, criterion, frame.index[chosen_rows], results)
+    results = fit(frame.iloc[rest], penalty=best)
+    return Selection(best, path, criterion, frame.index[np.sort(order[:count])], results)
 
 
-def _pilot_count(pilot, n, folds):
+def _pilot_count(pilot: float, n: int, folds: int) -> int:
     """Number of pilot rows."""
     if not is_count(folds, least=2):
         raise InputError(f"folds={folds!r} is not allowed: give a whole number, 2 or larger")
@@ -175,27 +189,16 @@ def _pilot_count(pilot, n, folds):
     return count
 
 
-def _judge(scope, formula, training, held, penalties, model, criterion, alpha):
-    """Criterion and coverage (NaN where not measured) on held-out pilot rows, a line a penalty."""
-    out = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StabconfWarning)
-        first = fit_in_scope(scope, formula, training, penalty=penalties[0], **model)
-        _check_fold(first, held)
-        for penalty in penalties:
-            fitted = first._with_penalty(penalty)
-            if criterion == "loss":
-                r = (
-                    fitted._design.responses(held) - fitted.predict(held).to_numpy()
-                ) / fitted._fitted.scale
-                out.append((float(np.mean(fitted._fitted.loss.value(r))), np.nan))
-            else:
-                bands = bands_of(fitted, held, alpha, None, {"method": "exact"})
-                out.append((mean_finite(bands.widths), float(np.mean(bands.hits))))
-    return out
+def _judged(fitted: Results, held: pd.DataFrame, criterion: str, alpha: float) -> tuple[float, float]:
+    """Criterion and coverage (NaN where not measured) on held-out pilot rows."""
+    if criterion == "width":
+        shown = shown_of(fitted, held, alpha, None, {"method": "exact"})
+        return mean_finite(shown.widths), float(np.mean(shown.hits))
+    r = fitted._design.responses(held) - fitted.predict(held).to_numpy()
+    return float(np.mean(fitted._fitted.loss.value(r / fitted._fitted.scale))), np.nan
 
 
-def _check_fold(fitted, held):
+def _check_fold(fitted: Results, held: pd.DataFrame) -> None:
     """Refuse held-out pilot rows with a category that the other folds do not have."""
     try:
         fitted.predict(held)
@@ -206,17 +209,15 @@ def _check_fold(fitted, held):
         ) from error
 
 
-def _path(penalties, measured):
-    """Means over the folds, a line a penalty."""
-    values, coverage = np.moveaxis(measured, 2, 0)
-    se = np.full(len(penalties), np.nan)
+def _errors(values: np.ndarray) -> np.ndarray:
+    """Standard errors over the folds of values (folds, penalties), NaN where one is infinite."""
+    se = np.full(values.shape[1], np.nan)
     known = np.isfinite(values).all(axis=0)
     se[known] = np.std(values[:, known], axis=0, ddof=1) / np.sqrt(len(values))
-    columns = {"criterion": values.mean(axis=0), "se": se, "coverage": coverage.mean(axis=0)}
-    return pd.DataFrame({"penalty": penalties, **columns})
+    return se
 
 
-def _best(path):
+def _best(path: pd.DataFrame) -> float:
     """The penalty with the smallest criterion; of equal ones the largest."""
     values = path["criterion"].to_numpy()
     if not np.isfinite(values).any():

@@ -1,18 +1,16 @@
-"""Figures: plain data and ``ax=None`` in, Axes out.
+"""Figures: records and plain data in, with ``ax=None``; Axes out.
 
 Colours are those of Okabe and Ito, which the colour-blind can tell apart; lines and markers differ too, so
 that print in black and white stays legible. Nothing global is changed.
 """
 
-from .conformity import draw_conformity
-from .coverage import draw_coverage, draw_coverage_along
-from .intervals import draw_intervals
-from .paths import draw_criterion, draw_stability
-from .style import PALETTE
-from .widths import draw_widths
+from .box_plots import comparison_size, draw_comparison, draw_widths
+from .curve_plots import draw_coverage, draw_coverage_along, draw_criterion, draw_stability
+from .row_plots import draw_conformity, draw_intervals
 
 __all__ = [
-    "PALETTE",
+    "comparison_size",
+    "draw_comparison",
     "draw_conformity",
     "draw_coverage",
     "draw_coverage_along",

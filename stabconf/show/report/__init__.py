@@ -7,11 +7,12 @@ from ...errors import InputError, InputTypeError
 from ...files import check_folder, write_whole
 from .content import collect
 from .formats import as_html, as_markdown
+from .parts import Background, Content
 
-__all__ = ["check_path", "collect", "write_report"]
+__all__ = ["Background", "check_path", "collect", "write_report"]
 
 
-def check_path(path):
+def check_path(path: str | PathLike[str]) -> Path:
     """The path of a report, once it is known that one can be written there."""
     if not isinstance(path, (str, PathLike)):
         raise InputTypeError(
@@ -23,7 +24,7 @@ def check_path(path):
     return check_folder(target, "path")
 
 
-def write_report(target, content):
+def write_report(target: Path, content: Content) -> Path:
     """Write a report's `Content` to a path that `check_path` gave."""
     if target.suffix.lower() != ".md":
         return write_whole(target, as_html(content).encode("utf-8"))

@@ -3,20 +3,25 @@
 import base64
 from functools import cache
 from importlib.resources import files
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from ..tables import markdown_escaped, markdown_table
+from ..tables import Table, markdown_escaped
+from .parts import Content, Picture
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 __all__ = ["as_html", "as_markdown"]
 
 
-def as_html(content):
+def as_html(content: Content) -> str:
     """One page that needs nothing else: no network, no scripts."""
     return _template().render(content=content, data_uri=_data_uri)
 
 
 @cache
-def _template():
+def _template() -> "Template":
     from jinja2 import Environment, StrictUndefined
 
     source = files(__package__).joinpath("template.html").read_text(encoding="utf-8")
@@ -24,11 +29,11 @@ def _template():
     return page.from_string(source)
 
 
-def _data_uri(picture):
+def _data_uri(picture: Picture) -> str:
     return "data:image/svg+xml;base64," + base64.b64encode(picture.svg).decode("ascii")
 
 
-def as_markdown(content, folder):
+def as_markdown(content: Content, folder: str) -> str:
     """Markdown, its figures linked from ``folder``."""
     fence = "`" * 3
     while fence in content.text:
@@ -48,9 +53,9 @@ def as_markdown(content, folder):
     return "\n\n".join(parts) + "\n"
 
 
-def _tables(tables):
+def _tables(tables: list[Table]) -> list[str]:
     parts = []
     for table in tables:
-        parts += [f"### {markdown_escaped(table.title)}", markdown_table(table.header, table.lines)]
+        parts += [f"### {markdown_escaped(table.title)}", table.markdown()]
         parts += [markdown_escaped(table.note)] if table.note else []
     return parts

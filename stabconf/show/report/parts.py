@@ -1,18 +1,36 @@
-"""The parts that a report is put together from; strings and pictures, no numbers."""
+"""The records of a report: what it is told about the fit, and the parts that it is put together from."""
 
 from dataclasses import dataclass
 
-__all__ = ["Content", "Picture", "Table"]
+import numpy as np
+import pandas as pd
+
+from ...data.design import Design
+from ..tables import Table
+
+__all__ = ["Background", "Content", "Picture"]
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table of strings, and a note below it. ``header`` is None where it has none."""
+class Background:
+    """What a report is told about the fit, beside the intervals at m rows.
 
-    title: str
-    header: list | None
-    lines: list
-    note: str = ""
+    ``predictors`` are the columns that the formula's right-hand side uses, ``trained`` the n training rows
+    that were used, ``dropped`` the labels of those that were not; ``X`` (n, p) and ``rows`` (m, p) are the
+    training and new rows as the fit sees them, NaN where incomplete, None where there are no new ones.
+    """
+
+    formula: str
+    predictors: list[str]
+    trained: pd.DataFrame
+    dropped: pd.Index
+    X: np.ndarray
+    rows: np.ndarray | None
+
+    @classmethod
+    def of(cls, formula: str, design: Design, X: np.ndarray, rows: np.ndarray | None) -> "Background":
+        """Of the design that results have."""
+        return cls(formula, design.predictors, design.frame_of(None), design.dropped, X, rows)
 
 
 @dataclass(frozen=True)
@@ -26,34 +44,16 @@ class Picture:
 
 @dataclass(frozen=True)
 class Content:
-    """A whole report.
-
-    Attributes
-    ----------
-    title : str
-    lead : str
-        What the intervals promise, in a sentence.
-    summary : list of Table
-    notes : list of str
-        Of the summary.
-    text : str
-        The summary as text.
-    widths : list of Table
-    pictures : list of Picture
-    intervals : Table or None
-    checks : list of Table
-    cite : list of str
-    versions : list of [name, version]
-    """
+    """A whole report: strings and pictures, no numbers."""
 
     title: str
-    lead: str
-    summary: list
-    notes: list
-    text: str
-    widths: list
-    pictures: list
-    intervals: Table | None
-    checks: list
-    cite: list
-    versions: list
+    lead: str  # what the intervals promise, in a sentence
+    summary: list[Table]
+    notes: list[str]  # of the summary
+    text: str  # the summary as text
+    widths: list[Table]
+    pictures: list[Picture]
+    intervals: Table | None  # None for the training rows
+    checks: list[Table]
+    cite: list[str]
+    versions: list[list[str]]  # pairs of name and version

@@ -1,0 +1,118 @@
+"""Figures of distributions: widths in all or by group, and lengths by method.
+
+Drawn for ``plot_widths``, `Comparison.plot` and written reports.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from ..tables import percent
+from .style import BAND, BLACK, BLUE, PALE_PALETTE, new_axes, short
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["comparison_size", "draw_comparison", "draw_widths"]
+
+_FEW = 300  # points of a group up to which each is drawn
+_BOX: dict[str, Any] = {
+    "patch_artist": True,
+    "showfliers": False,
+    "whis": (5, 95),
+    "medianprops": {"color": BLACK, "linewidth": 1.6},
+    "whiskerprops": {"color": BLUE},
+    "capprops": {"color": BLUE},
+}
+
+
+def draw_widths(
+    widths: np.ndarray,
+    labels: pd.Categorical | None,
+    name: str | None,
+    attrs: dict[str, Any],
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """A histogram of widths (m,), or boxes by the groups ``labels`` (m,) that are called ``name``.
+
+    Widths are NaN for rows without an interval; infinite ones are counted beside the group's name.
+    """
+    height = 4.0 if labels is None else 1.5 + 0.5 * len(labels.categories)
+    ax = new_axes(ax, height=height, grid="x")
+    what = "width" if attrs["side"] == "two-sided" else "margin"
+    level = percent(1 - attrs["alpha"])
+    ax.set_xlabel(f"{what} of the {level} interval for {short(attrs['response'], 32)}")
+    if labels is None:
+        _histogram(ax, widths)
+        return ax
+    values = [widths[labels == group] for group in labels.categories]
+    names = []
+    for group, each in zip(labels.categories, values, strict=True):
+        infinite = int(np.sum(np.isinf(each)))
+        more = f", {infinite} infinite" if infinite else ""
+        names.append(f"{short(group, 24)}\n(n = {int(np.sum(~np.isnan(each)))}{more})")
+    if names:
+        _boxes(ax, values, names, [BAND] * len(names))
+    ax.set_ylabel(short(name, 32))
+    return ax
+
+
+def _histogram(ax: "Axes", widths: np.ndarray) -> None:
+    finite = widths[np.isfinite(widths)]
+    if len(finite):
+        middle, mean = float(np.median(finite)), float(np.mean(finite))
+        flat = float(np.ptp(finite)) <= 1e-6 * abs(middle)  # all the same but for rounding
+        limits = (0.9 * middle, 1.1 * middle) if flat and middle else None
+        bins = int(np.clip(np.sqrt(len(finite)), 8, 40))  # not "auto": a far width would make millions
+        ax.hist(finite, bins, range=limits, color=BAND, edgecolor=BLUE, linewidth=0.7)
+        ax.axvline(middle, color=BLACK, linewidth=1.4, linestyle="--", label=f"median {middle:.4g}")
+        ax.axvline(mean, color=BLACK, linewidth=1.4, linestyle=":", label=f"mean {mean:.4g}")
+    infinite = int(np.sum(np.isinf(widths)))
+    if infinite:
+        ax.plot([], [], " ", label=f"{infinite} infinite, not drawn")
+    if len(finite) or infinite:
+        ax.legend(frameon=False, loc="best")
+    ax.grid(axis="y", color="#dddddd", linewidth=0.6)
+    ax.set_ylabel("intervals")
+
+
+def _boxes(ax: "Axes", values: list[np.ndarray], names: list[str], colours: list[str]) -> None:
+    """A box and points of the finite values of each group, from the top down."""
+    finite = [each[np.isfinite(each)] for each in values]
+    places = np.arange(len(names), 0, -1)
+    drawn = ax.boxplot(finite, orientation="horizontal", positions=places, widths=0.5, **_BOX)
+    for box, colour in zip(drawn["boxes"], colours, strict=True):
+        box.set(facecolor=colour, edgecolor=BLUE)
+    for place, each in zip(places, finite, strict=True):
+        if len(each) <= _FEW:
+            spread = 0.18 * np.sin(2.4 * np.arange(len(each)))  # the golden angle: no two beside each other
+            ax.scatter(each, place + spread, s=6, color=BLACK, linewidths=0, zorder=3)
+    ax.set_yticks(places, names)
+
+
+def comparison_size(lines: int) -> tuple[float, float]:
+    """Width and height in inches of a figure that compares so many methods and penalties."""
+    return 7.0, 1.2 + 0.34 * lines
+
+
+def draw_comparison(table: pd.DataFrame, runs: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
+    """Boxes of the mean length over the repeats in ``runs``, one per method and penalty of ``table``."""
+    from matplotlib.patches import Patch
+
+    ax = new_axes(ax, *comparison_size(len(table)), grid="x")
+    penalties = list(dict.fromkeys(table["penalty"]))
+    colours = {value: PALE_PALETTE[at % len(PALE_PALETTE)] for at, value in enumerate(penalties)}
+    lengths, names = [], []
+    for line in table.itertuples():
+        mine = (runs["method"] == line.method) & (runs["penalty"] == line.penalty)
+        lengths.append(runs.loc[mine, "length"].to_numpy())
+        share = f", {line.infinite:.0%} infinite" if line.infinite else ""
+        names.append(f"{line.method}  (covers {line.coverage:.2f}, {line.time:.3g} fits{share})")
+    _boxes(ax, lengths, names, [colours[value] for value in table["penalty"]])
+    ax.set_xlabel("mean length of the intervals")
+    ax.set_title(f"Conformal methods, alpha = {runs['alpha'].iloc[0]:g}")
+    if len(penalties) > 1:
+        handles = [Patch(color=each, label=f"penalty {value:g}") for value, each in colours.items()]
+        ax.legend(handles=handles, loc="best")
+    return ax

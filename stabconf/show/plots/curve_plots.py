@@ -1,0 +1,124 @@
+"""Figures of one number over another: coverage over levels, widths over penalties, and the like.
+
+Drawn for ``plot_coverage``, ``plot_stability``, `Selection.plot` and written reports.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from ..tables import percent
+from .style import BAND, BLACK, BLUE, GREEN, GREY, ORANGE, PALE, RED, legend, new_axes, short
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["draw_coverage", "draw_coverage_along", "draw_criterion", "draw_stability"]
+
+_METHODS: dict[str, dict[str, Any]] = {
+    "exact": {"color": BLACK, "marker": "o", "linestyle": "-"},
+    "stable": {"color": BLUE, "marker": "s", "linestyle": "--"},
+    "ball": {"color": ORANGE, "marker": "^", "linestyle": "-."},
+}
+
+
+def draw_coverage(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
+    """Coverage over levels, from `coverage_table`, with the range in which it should fall."""
+    ax = new_axes(ax, 4.8, 4.6, grid="both")
+    nominal = 1.0 - table["alpha"].to_numpy()
+    _expected_range(ax, nominal, table)
+    ax.plot([0, 1], [0, 1], color=GREY, linewidth=1.0, linestyle="--", label="as asked for")
+    label = f"{int(table['count'].max())} new rows"
+    ax.plot(nominal, table["coverage"], color=BLACK, marker="o", markersize=4.5, label=label)
+    low = _rounded_down(min(nominal.min(), table["coverage"].min()))
+    ax.set_xlim(low, 1.0)
+    ax.set_ylim(low, 1.01)
+    ax.set_xlabel("coverage asked for, 1 - alpha")
+    ax.set_ylabel("share of new responses in their interval")
+    ax.legend(frameon=False, loc="upper left")
+    return ax
+
+
+def draw_coverage_along(table: pd.DataFrame, attrs: dict[str, Any], ax: "Axes | None" = None) -> "Axes":
+    """Coverage in parts of the rows by prediction, from `coverage_along`; ``attrs`` are the intervals'."""
+    ax = new_axes(ax)
+    share, place, nominal = table["coverage"], table["prediction"], 1.0 - attrs["alpha"]
+    _expected_range(ax, place, table)
+    label = f"promised over all rows, {percent(nominal)}"
+    ax.axhline(nominal, color=GREY, linewidth=1.0, linestyle="--", label=label)
+    odd = (share < table["expected_lower"]) | (share > table["expected_upper"])
+    label = f"about {int(table['count'].median())} rows each"
+    ax.plot(place[~odd], share[~odd], "o", color=BLUE, markersize=5, label=label)
+    if odd.any():
+        ax.plot(place[odd], share[odd], "D", color=RED, markersize=6, label="outside that range")
+    low = float(np.nanmin([nominal, share.min(), table["expected_lower"].min()]))
+    ax.set_ylim(_rounded_down(low), 1.01)
+    ax.set_xlabel(f"prediction of {short(attrs['response'], 32)}, in parts of equal counts")
+    ax.set_ylabel("share of new responses in their interval")
+    legend(ax)
+    return ax
+
+
+def _expected_range(ax: "Axes", x: np.ndarray | pd.Series, table: pd.DataFrame) -> None:
+    """The expected range as a band, or as a bar where there is one place alone."""
+    lower, upper = table["expected_lower"], table["expected_upper"]
+    if lower.notna().any():
+        label = "expected in 95 % of samples"
+        width = 6.0 if len(table) == 1 else 0.0
+        ax.fill_between(x, lower, upper, color=BAND, linewidth=width, label=label)
+
+
+def _rounded_down(share: float) -> float:
+    """Where an axis of shares begins, a little below the smallest."""
+    return max(0.0, float(np.floor(10 * share - 0.5)) / 10)
+
+
+def draw_stability(
+    path: pd.DataFrame, chosen: float, alpha: float, response: str, ax: "Axes | None" = None
+) -> "Axes":
+    """Mean widths of ``exact``, ``stable`` and ``ball`` intervals over ``penalty``, NaN where there are
+    none, and the ``share`` of the stable width that is owed to stability."""
+    ax = new_axes(ax)
+    x = path["penalty"].to_numpy()
+    widths = path[list(_METHODS)].to_numpy()
+    widths = np.where(np.isfinite(widths), widths, np.nan)
+    for (name, look), values in zip(_METHODS.items(), widths.T, strict=True):
+        if np.isfinite(values).any():
+            ax.plot(x, values, markersize=5, label=name, **look)
+    _penalty_axis(ax, x, chosen)
+    if np.isfinite(widths).any() and np.nanmax(widths) > 8 * np.nanmin(widths):
+        ax.set_yscale("log")
+    ax.set_ylabel(f"mean width for {short(response, 24)}, alpha = {alpha:g}")
+    right = ax.twinx()
+    right.spines["top"].set_visible(False)
+    label = "share due to stability"
+    right.plot(x, 100 * path["share"], color=GREY, linestyle=":", marker=".", label=label)
+    right.set_ylim(0, 100)
+    right.set_ylabel("due to stability, % of the stable width", color=GREY)
+    right.tick_params(axis="y", colors=GREY)
+    legend(ax, 3, [*ax.get_legend_handles_labels()[0], *right.get_legend_handles_labels()[0]])
+    return ax
+
+
+def draw_criterion(path: pd.DataFrame, chosen: float, label: str, ax: "Axes | None" = None) -> "Axes":
+    """The ``criterion``, ``label`` in words, over ``penalty`` with a standard error ``se`` each way."""
+    ax = new_axes(ax)
+    x, y, se = (path[name].to_numpy() for name in ("penalty", "criterion", "se"))
+    ax.fill_between(x, y - se, y + se, color=PALE, linewidth=0, label="one standard error")
+    ax.plot(x, y, color=GREEN, marker="o", markersize=5, label="on the pilot rows")
+    _penalty_axis(ax, x, chosen)
+    ax.set_ylabel(label)
+    legend(ax, 3)
+    return ax
+
+
+def _penalty_axis(ax: "Axes", x: np.ndarray, chosen: float) -> None:
+    """A logarithmic axis, with room for a penalty of 0, and the chosen penalty marked."""
+    positive = x[x > 0]
+    if len(positive) and (x == 0).any():
+        ax.set_xscale("symlog", linthresh=positive.min(), linscale=0.5)
+    elif len(positive):
+        ax.set_xscale("log")
+    ax.axvline(chosen, color=RED, linewidth=1.2, linestyle="--", label=f"chosen: {chosen:g}")
+    ax.set_xlabel("penalty")
