@@ -189,19 +189,19 @@ def conditional_band(fits: BandFits, asked: Request) -> list[Intervals]:
         ends = {-1: np.full(len(asked.rows), -np.inf), 1: np.full(len(asked.rows), np.inf)}
         loose = np.zeros(len(asked.rows))
         for way in signs:
-            ends[way], off = _band_end(terms, beyond[way], within, way)
+            ends[way], off = _band_end(terms, beyond[way], within, way, len(signs) > 1)
             loose = np.maximum(loose, off)
         out.append(_made(fits, asked, alpha, ends, loose))
     return out
 
 
 def _band_end(
-    terms: dict[tuple[int, int], _Term], beyond: np.ndarray, within: np.ndarray, way: int
+    terms: dict[tuple[int, int], _Term], beyond: np.ndarray, within: np.ndarray, way: int, both: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The end on one side (m,), and how far it may be too far out."""
+    """The end on one side (m,), and how far it may be too far out; ``both`` fits count, or one alone."""
     outer, inner = terms[way, way], terms[way, -way]
-    other = terms[-way, way].eta
-    edge = way * np.maximum(way * outer.eta, way * other)  # from here on the response is beyond both fits
+    other = terms[-way, way].eta if both else np.full(len(beyond), -way * np.inf)
+    edge = way * np.maximum(way * outer.eta, way * other)  # from here on the response is beyond the fits
     end = np.where(way * (outer.eta + way * beyond - edge) >= 0, outer.eta + way * beyond, edge)
     inside = way * (outer.eta + way * beyond - edge) < 0
     narrow = inner.eta + way * within
