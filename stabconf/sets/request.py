@@ -16,6 +16,7 @@ from ..errors import AssumptionError, InputError, InputTypeError
 from ..rank import Peers
 from .intervals import Intervals
 from .score import SIDES, FixedScale, LearnedScale, Score, Side, as_score
+from .thresholds import Along
 
 __all__ = ["Method", "Part", "Request", "check_side", "generator"]
 
@@ -38,6 +39,8 @@ class Request:
     score : Score
         Side and fixed scale included.
     scale : FixedScale, LearnedScale or None
+    along : Along or None
+        The design that coverage is asked for along.
     bound, inner, tol, budget, z_hat, queries, points, calibration, folds, random_state, n_jobs, progress
         Options; `conf_int_conformal` says what they mean. None for the default of ``bound`` and ``z_hat``.
     more : dict
@@ -51,6 +54,7 @@ class Request:
     side: Side = "two-sided"
     score: Score = field(default_factory=Score)
     scale: FixedScale | LearnedScale | None = None
+    along: Along | None = None
     bound: str | None = None
     inner: bool = False
     tol: float = 1e-6
@@ -124,6 +128,8 @@ class Request:
         }
         if self.scale is not None:
             more["scale"] = self.scale.take(which)
+        if self.along is not None:
+            more["along"] = self.along.take(which)
         if self.z_hat is not None:
             more["z_hat"] = self.z_hat[which]
         return replace(self, **more)

@@ -1,0 +1,242 @@
+"""Thresholds of scores along a design: what coverage along a formula ranks by (theory, section 7).
+
+For every new row the scores of the training rows are regressed on Phi by quantile regression, tilted as a
+new row with a score beyond the fit tilts it: the fit at the new row is the largest score that is in the
+set. Many such regressions, each with scores of its own, are solved at once by the simplex method with long
+steps, from the basis of one regression that all of them resemble. `conditional` calls this.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import linalg
+
+__all__ = ["Along", "Scores"]
+
+_HAIR = 1e-9  # by which the level is lowered: of fits that tie the lowest is meant, as ceil does for ranks
+_FEASIBLE = 1e-11  # excess of a multiplier that is none
+_JITTER = 1e-12  # of the largest score: no two rows are tied
+_STEPS = 50  # per column and watched row before a regression is given up
+_FEW = 64  # rows that are watched at least
+_CHUNK = 256  # new rows at a time
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of the training rows, of their own for each of m new rows.
+
+    Attributes
+    ----------
+    base : (n,) array
+        Scores of one fit that all of them resemble.
+    norms, length : (n,) and (m,) arrays
+        The score of row i differs from ``base`` by at most ``norms[i] * length``.
+    at : callable
+        From positions of new rows (b,) and of training rows (w,) to scores (b, w).
+    """
+
+    base: np.ndarray
+    norms: np.ndarray
+    length: np.ndarray
+    at: Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+    @classmethod
+    def fixed(cls, scores: np.ndarray, count: int) -> "Scores":
+        """The same scores (n,) for every new row."""
+        none = np.zeros(len(scores))
+        return cls(scores, none, np.zeros(count), lambda new, rows: np.tile(scores[rows], (len(new), 1)))
+
+
+@dataclass(frozen=True)
+class Along:
+    """The design Phi that coverage is asked for along.
+
+    Attributes
+    ----------
+    trained : (n, d) array
+    new : (m, d) array
+    formula : str
+    """
+
+    trained: np.ndarray
+    new: np.ndarray
+    formula: str = "~ 1"
+
+    def take(self, rows: np.ndarray | slice) -> "Along":
+        """The same for some of the new rows."""
+        other = Along(self.trained, self.new[rows], self.formula)
+        other.__dict__["_space"] = self._space
+        return other
+
+    def guarantee(self, alpha: float, n: int) -> str:
+        """The coverage statement, in words."""
+        columns = self._space[0].shape[1]
+        return (
+            f"covers with probability at least {1 - alpha:g}, and at most {columns / (n + 1):.2g} more, "
+            f"within every group and under every shift of the rows that {self.formula!r} can express, "
+            "exchangeable rows"
+        )
+
+    @cached_property
+    def _space(self) -> tuple[np.ndarray, np.ndarray]:
+        """Orthogonal coordinates of the training rows (n, q), and the map of rows to them (d, q)."""
+        left, size, right = linalg.svd(self.trained, full_matrices=False)
+        kept = size > 1e-10 * size[0]
+        unit = np.sqrt(len(left))
+        return left[:, kept] * unit, right[kept].T / size[kept] * unit
+
+    @property
+    def outside(self) -> np.ndarray:
+        """Which new rows have a part that no training row has (m,): nothing bounds their score."""
+        _, to = self._space
+        missed = np.linalg.norm(self.new - self.new @ to @ np.linalg.pinv(to), axis=1)
+        return missed > 1e-8 * (1e-300 + np.linalg.norm(self.new, axis=1))
+
+    def thresholds(self, scores: Scores, alpha: float) -> np.ndarray:
+        """The largest score in the set of each new row (m,).
+
+        ``inf`` where nothing bounds it: a group that is too small, a row outside of what Phi spans.
+        """
+        X, to = self._space
+        pull = self.new @ to
+        level = 1.0 - alpha - _HAIR
+        out = np.full(len(pull), np.inf)
+        known = np.flatnonzero(~self.outside)
+        if not len(known):
+            return out
+        problem = _Regressions(X, scores, level)
+        order = known[np.argsort(scores.length[known], kind="stable")]
+        for first in range(0, len(order), _CHUNK):
+            part = order[first : first + _CHUNK]
+            gamma, bounded = problem.solve(part, level * pull[part])
+            out[part] = np.where(bounded, np.einsum("ij,ij->i", pull[part], gamma), np.inf)
+        return out
+
+
+class _Regressions:
+    """Quantile regressions of the scores of many new rows, from that of the base scores."""
+
+    def __init__(self, X: np.ndarray, scores: Scores, level: float) -> None:
+        self.X = X
+        self.scores = scores
+        self.level = level
+        self.sizes = np.linalg.norm(X, axis=1)
+        self.jitter = _JITTER * np.max(np.abs(scores.base), initial=0.0) * _spread(len(X))
+        _, _, order = linalg.qr(X.T, mode="economic", pivoting=True)
+        start = order[: X.shape[1]]
+        v = scores.base + self.jitter
+        gamma, _, basis = _simplex(X, v[None], level, np.zeros((1, X.shape[1])), start)
+        self.basis = basis[0]
+        self.gamma = gamma[0]
+        self.r = v - X @ self.gamma
+
+    def solve(self, new: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients (b, q) of new rows, and which have a minimiser (b,).
+
+        Only rows near the base fit are watched; that the others keep their side is checked afterwards, from
+        how far scores and fit have moved.
+        """
+        gamma = np.zeros(pull.shape)
+        bounded = np.zeros(len(new), dtype=bool)
+        left = np.arange(len(new))
+        nearest = np.argsort(np.abs(self.r))
+        count = max(_FEW, 8 * self.X.shape[1])
+        while len(left):
+            watched = np.union1d(nearest[:count], self.basis)
+            found, ends = self._watching(watched, new[left], pull[left])
+            far = np.ones(len(self.X), dtype=bool)
+            far[watched] = False
+            moved = np.linalg.norm(found - self.gamma, axis=1)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                # Of the far rows, those that can change sides first.
+                room = np.abs(self.r[far])
+                reach = self.scores.norms[far] * self.scores.length[new[left]].max(initial=0.0)
+                farthest = np.min(np.maximum(room - reach, 0.0) / self.sizes[far], initial=np.inf)
+            good = ends & (moved < farthest)
+            gamma[left[good]] = found[good]
+            bounded[left[good]] = True
+            left = left[~good]
+            if not far.any():
+                break
+            count *= 4
+        return gamma, bounded
+
+    def _watching(
+        self, watched: np.ndarray, new: np.ndarray, pull: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same with all other rows on the side where they are."""
+        u = np.where(self.r > 0, self.level, self.level - 1.0)
+        u[watched] = 0.0
+        v = self.scores.at(new, watched) + self.jitter[watched]
+        start = np.searchsorted(watched, self.basis)
+        found, ends, _ = _simplex(self.X[watched], v, self.level, pull + u @ self.X, start)
+        return found, ends
+
+
+def _spread(n: int) -> np.ndarray:
+    """Numbers in [0, 1), all different, the same in every run (n,)."""
+    return np.arange(n) * 0.6180339887498949 % 1.0
+
+
+def _simplex(
+    X: np.ndarray, v: np.ndarray, level: float, pull: np.ndarray, start: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Minimise ``sum of check losses of v - X g, less pull'g``, for B right sides (B, n) and pulls (B, q).
+
+    A basis is q rows that are fitted exactly. While a multiplier of one is out of bounds it leaves, and the
+    fit moves on until the slope along the way turns: the row that is reached there enters. Returns
+    coefficients (B, q), which of them are minimisers (B,), and bases (B, q).
+    """
+    count, (n, q) = len(v), X.shape
+    basis = np.array(np.broadcast_to(start, (count, q)))
+    gamma = np.zeros((count, q))
+    bounded = np.zeros(count, dtype=bool)
+    live = np.arange(count)
+    for _ in range(_STEPS * (q + n)):
+        lines = np.arange(len(live))
+        rows = X[basis[live]]
+        fitted = np.take_along_axis(v[live], basis[live], axis=1)
+        g = np.linalg.solve(rows, fitted[..., None])[..., 0]
+        r = v[live] - g @ X.T
+        u = np.where(r > 0, level, level - 1.0)
+        np.put_along_axis(u, basis[live], 0.0, axis=1)
+        force = -(u @ X) - pull[live]
+        m = np.linalg.solve(rows.transpose(0, 2, 1), force[..., None])[..., 0]
+        over = np.maximum(m - level, level - 1.0 - m)
+        leaving = np.argmax(over, axis=1)
+        excess = over[lines, leaving]
+        done = excess <= _FEASIBLE
+        towards = np.zeros((len(live), q))
+        towards[lines, leaving] = np.where(m[lines, leaving] > level, -1.0, 1.0)
+        rate = -(np.linalg.solve(rows, towards[..., None])[..., 0] @ X.T)
+        enter, turns = _turning(r, rate, basis[live], excess)
+        over_now = done | ~turns
+        gamma[live[done]] = g[done]
+        bounded[live[done]] = True
+        going = live[~over_now]
+        basis[going, leaving[~over_now]] = enter[~over_now]
+        live = going
+        if not len(live):
+            break
+    return gamma, bounded, basis
+
+
+def _turning(
+    r: np.ndarray, rate: np.ndarray, basis: np.ndarray, excess: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The row at which the slope along each way turns (B,), and whether one does (B,).
+
+    Each row that is passed adds its rate to the slope, which begins at minus ``excess``.
+    """
+    lines = np.arange(len(r))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        step = np.where(r * rate < 0, -r / rate, np.inf)
+    np.put_along_axis(step, basis, np.inf, axis=1)
+    order = np.argsort(step, axis=1)
+    gain = np.where(np.isfinite(step), np.abs(rate), 0.0)
+    heap = np.cumsum(np.take_along_axis(gain, order, axis=1), axis=1)
+    place = np.minimum(np.sum(heap < excess[:, None], axis=1), r.shape[1] - 1)
+    enter = order[lines, place]
+    return enter, np.isfinite(step[lines, enter])
