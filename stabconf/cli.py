@@ -117,6 +117,14 @@ def _add_fit(add: Callable[..., Any]) -> None:
     add("--new", type=Path, metavar="FILE", help="new rows; the training rows by default")
     add("--method", default="auto", help="interval method (default: exact where there is one)")
     add("--side", default="two-sided", choices=["two-sided", "upper", "lower"])
+    says = "cover along a formula, such as '~ C(region) + bs(age, df=4)'"
+    add("--conditional", metavar="FORMULA", help=says)
+    add(
+        "--groups",
+        action="append",
+        metavar="TERM",
+        help="cover within groups of a column or term; repeatable",
+    )
     says = "group widths by a column or term, or by bins of a number: x=4 or x=0,10,100; repeatable"
     add("--by", action="append", type=_grouping, metavar="COLUMN[=BINS]", help=says)
     add("--report", type=Path, metavar="FILE", help="write a report: .html or .md")
@@ -162,6 +170,7 @@ def _fit(options: Namespace) -> None:
     model = {"loss": options.loss, "penalty": options.penalty, "l1_ratio": options.l1_ratio}
     results = fit_in_scope({}, options.formula, data, **model)
     asked = {"method": options.method, "side": options.side}
+    asked |= {name: getattr(options, name) for name in ("conditional", "groups") if getattr(options, name)}
     shown = {"by": options.by, "alpha": options.alpha, **asked}
 
     def say(text: str) -> None:

@@ -1,13 +1,14 @@
 """Coverage along a formula: thresholds and sets against refits of both regressions by another solver."""
 
-from dataclasses import replace
-
 import numpy as np
+import pandas as pd
 import pytest
 from problems import draw, fits_of
 from referee import refit
 from scipy import optimize
 
+import stabconf
+from stabconf.errors import AssumptionError, FormulaError, InputTypeError, SampleSizeWarning
 from stabconf.losses import LAD, Huber, Quantile
 from stabconf.rank import Peers
 from stabconf.sets import BandFits, Request
@@ -119,9 +120,8 @@ def test_ends_flip_where_a_refit_of_both_regressions_says_so(loss, kind, side):
         drawn = draw(kind, seed, n=int(rng.integers(20, 50)), l1_ratio=0.0)
         fits, alpha = fits_of(drawn, loss), float(rng.choice(LEVELS[1:]))
         Phi, new = drawn_design(DESIGNS[seed % 4], rng, drawn.X[:, 1], float(drawn.new[0, 1]))
-        asked = replace(
-            Request.of(fits, drawn.new, [alpha], side=side), along=Along(Phi, new.astype(float))
-        )
+        along = Along(Phi, new.astype(float))
+        asked = Request.of(fits, drawn.new, [alpha], side=side, conditional=along)
         (made,) = conditional_set(fits, asked)
 
         def scores_at(z, drawn=drawn, fits=fits):
@@ -142,9 +142,8 @@ def test_ends_of_bands_flip_where_refits_say_so(kind, side):
         pair, alpha = [(0.1, 0.9), (0.2, 0.8), (0.05, 0.6)][seed % 3], float(rng.choice(LEVELS[1:]))
         band = BandFits(*(fits_of(drawn, Quantile(level)) for level in pair))
         Phi, new = drawn_design(DESIGNS[seed % 4], rng, drawn.X[:, 1], float(drawn.new[0, 1]))
-        asked = replace(
-            Request.of(band, drawn.new, [alpha], side=side), along=Along(Phi, new.astype(float))
-        )
+        along = Along(Phi, new.astype(float))
+        asked = Request.of(band, drawn.new, [alpha], side=side, conditional=along)
         (made,) = conditional_band(band, asked)
 
         def scores_at(z, drawn=drawn, band=band):
@@ -157,3 +156,137 @@ def test_ends_of_bands_flip_where_refits_say_so(kind, side):
             return np.max(terms, axis=0)
 
         assert_ends_flip(drawn, alpha, made, band, scores_at, Phi, new)
+
+
+# Frames -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def wages():
+    """Two groups that differ in noise, which also grows with age."""
+    rng = np.random.default_rng(5)
+    n = 220
+    made = pd.DataFrame({"age": rng.uniform(20, 60, n), "g": rng.choice(list("ab"), n, p=[0.7, 0.3])})
+    noise = rng.standard_normal(n) * (0.5 + 0.03 * made["age"]) * np.where(made["g"] == "b", 2.0, 1.0)
+    made["y"] = 0.2 * made["age"] + noise
+    return made.iloc[:200], made.iloc[200:]
+
+
+@pytest.mark.parametrize("loss", ["lad", "quantile"])
+@pytest.mark.parametrize("side", list(SIDES))
+@pytest.mark.parametrize("alpha", [0.05, 0.1, 0.25])
+def test_indicators_are_groups_and_a_constant_is_the_plain_set(wages, loss, side, alpha):
+    res = stabconf.fit("y ~ age", wages[0], loss=loss)
+    for formula, options in (("~ C(g)", {"groups": "g"}), ("~ 1", {}), ("~ C(g) - 1", {"groups": "g"})):
+        made = res.conf_int_conformal(wages[1], alpha, side=side, conditional=formula)
+        same = res.conf_int_conformal(wages[1], alpha, side=side, **options)
+        np.testing.assert_allclose(made, same, atol=1e-9 * res.scale + 1e-9)
+
+
+def test_split_and_bands_along_indicators_are_groups(wages):
+    for loss in ("squared", "logcosh", "lad"):
+        res = stabconf.fit("y ~ age", wages[0], loss=loss)
+        made = res.conf_int_conformal(wages[1], 0.1, method="split", conditional="~ C(g)")
+        same = res.conf_int_conformal(wages[1], 0.1, method="split", groups="g")
+        np.testing.assert_allclose(made, same, atol=1e-9)
+    band = stabconf.fit_quantiles("y ~ age", wages[0])
+    made = band.conf_int_conformal(wages[1], 0.1, conditional="~ C(g)")
+    np.testing.assert_allclose(made, band.conf_int_conformal(wages[1], 0.1, groups="g"), atol=1e-8)
+
+
+def test_p_values_say_what_the_set_does(wages):
+    res, new = stabconf.fit("y ~ age", wages[0]), wages[1].iloc[:3]
+    ends = res.conf_int_conformal(new, 0.1, conditional="~ C(g) + age")
+    for label in new.index:
+        z = ends.loc[label].to_numpy() + np.array([1e-6, -1e-6])
+        p = res.conformity(new.loc[[label]], z, conditional="~ C(g) + age")["p"]
+        assert (p >= 0.1).all()  # levels may cross, so that p may be above alpha just outside too
+        far = res.conformity(new.loc[[label]], [-1e6, 1e6], conditional="~ C(g) + age")["p"]
+        assert (far < 0.05).all()
+    along, grouped = ({"conditional": "~ C(g)"}, {"groups": "g"})
+    z = np.linspace(0.0, 15.0, 7)
+    made, same = (res.conformity(new, z, **options)["p"] for options in (along, grouped))
+    np.testing.assert_allclose(made, same, atol=1e-8)
+
+
+def test_rows_without_a_value_have_no_interval_and_small_groups_an_infinite_one(wages):
+    data = wages[0].assign(rare=["r"] * 4 + ["x"] * 196)
+    new = wages[1].assign(rare="x").iloc[:3].astype({"g": object})
+    new.iloc[1, new.columns.get_loc("g")] = None
+    new.iloc[2, new.columns.get_loc("rare")] = "r"
+    res = stabconf.fit("y ~ age", data)
+    with pytest.warns(
+        SampleSizeWarning, match=f"intervals of rows {new.index[2]} are infinite.*fewer columns"
+    ):
+        ends = res.conf_int_conformal(new, 0.1, conditional="~ C(g) + C(rare)")
+    assert np.isfinite(ends.iloc[0]).all() and ends.iloc[1].isna().all() and np.isinf(ends.iloc[2]).all()
+    assert ends.attrs["conditional"] == "~ C(g) + C(rare)"
+    assert "within every group" in ends.attrs["guarantee"]
+
+
+def test_whatever_goes_through_conf_int_takes_a_formula(wages, tmp_path):
+    res, new = stabconf.fit("y ~ age", wages[0]), wages[1]
+    options = {"alpha": 0.1, "conditional": "~ C(g) + age"}
+    ends = res.conf_int_conformal(new, **options)
+    frame = res.get_prediction(new, conditional=options["conditional"]).summary_frame(alpha=0.1)
+    np.testing.assert_allclose(frame[["obs_ci_lower", "obs_ci_upper"]], ends)
+    report = res.width_report(new, by="g", **options)
+    widths = (ends["upper"] - ends["lower"]).groupby(new["g"]).mean()
+    np.testing.assert_allclose(report["mean"], widths)
+    assert res.plot_intervals(new, x="age", **options) is not None
+    assert res.report(tmp_path / "wages.html", new, **options).is_file()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"conditional": "~ nosuch"}, FormulaError, "conditional='~ nosuch' cannot be evaluated"),
+        ({"conditional": 3}, InputTypeError, "give a formula such as"),
+        ({"conditional": "~ g", "groups": "g"}, AssumptionError, "takes the place of groups and weights"),
+        ({"conditional": "~ g", "method": "stable"}, InputTypeError, "option 'conditional' is unknown to"),
+    ],
+)
+def test_bad_formulas_and_combinations_are_refused_with_their_fix(wages, options, error, message):
+    with pytest.raises(error, match=message):
+        stabconf.fit("y ~ age", wages[0]).conf_int_conformal(wages[1], **options)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logcosh", "power", "linex"])
+def test_losses_whose_scores_follow_far_responses_are_refused(wages, loss):
+    res = stabconf.fit("y ~ age", wages[0], loss=loss)
+    with pytest.raises(AssumptionError, match="use loss 'lad', 'quantile' or 'huber', or method='split'"):
+        res.conf_int_conformal(wages[1], conditional="~ g")
+
+
+@pytest.mark.slow
+def test_coverage_holds_in_overlapping_groups_and_under_shifts_that_the_formula_spans():
+    """1,000 samples and 20 new rows each: every group and every shift within binomial error."""
+    alpha, hits, groups = 0.1, [], []
+    for seed in range(1000):
+        rng = np.random.default_rng([seed, 17])
+        n = 80
+        x = rng.uniform(-1, 1, n + 20)
+        g = rng.random(n + 20) < 0.4
+        y = x + rng.standard_normal(n + 20) * np.where(g, 2.0, 0.5) * (1.0 + 0.5 * x)
+        made = pd.DataFrame({"x": x, "g": np.where(g, "a", "b"), "y": y})
+        res = stabconf.fit("y ~ x", made.iloc[:n])
+        new = made.iloc[n:]
+        ends = res.conf_int_conformal(new, alpha, conditional="~ C(g) + x + I(x > 0)")
+        hits.append(((ends["lower"] <= new["y"]) & (new["y"] <= ends["upper"])).to_numpy())
+        groups.append(new)
+    every = pd.concat(groups)
+    inside = np.concatenate(hits).reshape(1000, 20)
+    weights = {
+        "all": np.ones(len(every)),
+        "a": every["g"] == "a",
+        "b": every["g"] == "b",
+        "right": every["x"] > 0,
+        "shift": 1.0 + every["x"],
+        "other shift": 1.0 - 0.8 * every["x"],
+    }
+    for name, weight in weights.items():
+        weight = np.asarray(weight, dtype=float).reshape(1000, 20)
+        share = (weight * inside).sum(axis=1) / weight.sum(axis=1).mean()
+        target = (weight * (1 - alpha)).sum(axis=1) / weight.sum(axis=1).mean()
+        error = np.std(share - target) / np.sqrt(1000)
+        assert -4.0 * error <= np.mean(share - target) <= 4.0 / 81 + 4.0 * error, name

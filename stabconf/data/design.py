@@ -180,6 +180,14 @@ class Design:
         first, second = (numbers(by_label(values, frame.index, name), name) for values, frame in pair)
         return first, second
 
+    def along(self, formula: str, new: object) -> tuple[np.ndarray, np.ndarray]:
+        """The design of a one-sided formula with a constant, at the training rows (n, d) and the new ones
+        (m, d), NaN where one of these lacks a value."""
+        formula = formula if formula.lstrip().startswith("~") else f"~ {formula}"
+        with formula_errors(f"conditional={formula!r} cannot be evaluated"):
+            frames = self.frame_of(None), self.frame_of(new)
+            return formulas.design_along(formula, frames, {"np": np, "pd": pd, **self._scope})
+
     def factors(
         self, term: str, new: object, argument: str, scope: Mapping[str, Any] | None = None
     ) -> dict[str, pd.Series]:

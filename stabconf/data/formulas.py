@@ -23,6 +23,7 @@ __all__ = [
     "caller_scope",
     "column_kinds",
     "column_of",
+    "design_along",
     "design_rows",
     "factor_codes",
     "formula_codes",
@@ -252,6 +253,18 @@ def pair_of_designs(
     trained = patsy.dmatrix(formula, frames[0], patsy.EvalEnvironment([scope]), NA_action="raise")
     (made,) = patsy.build_design_matrices([trained.design_info], frames[1], NA_action="raise")
     return np.asarray(trained), np.asarray(made)
+
+
+def design_along(
+    formula: str, frames: Sequence[pd.DataFrame], scope: Mapping[str, Any]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same with a constant, NaN in rows of the second frame that lack a value."""
+    plain = [plain_columns(frame, names_in(formula.lstrip("~ ")), "the frame") for frame in frames]
+    trained = patsy.dmatrix(formula, plain[0], patsy.EvalEnvironment([scope]), NA_action="raise")
+    made = design_rows(trained.design_info, plain[1].reset_index(drop=True), len(plain[1]))
+    rows = np.asarray(trained), made
+    trained, made = (np.column_stack([np.ones(len(each)), each]) for each in rows)
+    return trained, made
 
 
 def design_rows(info: patsy.DesignInfo, values: pd.DataFrame, count: int) -> np.ndarray:

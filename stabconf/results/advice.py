@@ -4,6 +4,7 @@
 """
 
 import numpy as np
+import pandas as pd
 
 from ..data.groups import Ranking
 from ..errors import SampleSizeWarning, StabilityWarning, warn_user
@@ -11,7 +12,7 @@ from ..losses import Loss
 from ..sets import Intervals
 from .spec import EstimatorSpec, ModelSpec
 
-__all__ = ["warn_about"]
+__all__ = ["warn_about", "warn_of_thresholds"]
 
 _NAMED = 5  # groups that a warning names
 
@@ -43,6 +44,23 @@ def warn_about(made: list[Intervals], model: ModelSpec | EstimatorSpec, ranking:
     elif share > 0.5:
         fix = "use method='exact', raise penalty or add rows"
         warn_user(f"stability makes up {share:.0%} of the mean width with {where}: {fix}", StabilityWarning)
+
+
+def warn_of_thresholds(made: list[Intervals], formula: str, labels: pd.Index) -> bool:
+    """Warn of rows whose score nothing bounds along a formula; whether there are any."""
+    free = np.zeros(len(labels), dtype=bool)
+    for intervals in made:
+        free |= intervals.is_open & ~intervals.too_few
+    if not free.any():
+        return False
+    named = ", ".join(map(str, labels[free][:_NAMED]))
+    more = f" and {int(free.sum()) - _NAMED} more" if free.sum() > _NAMED else ""
+    warn_user(
+        f"intervals of rows {named}{more} are infinite, for too few training rows are like them along "
+        f"conditional={formula!r}: use fewer columns or levels, a larger alpha, or more rows",
+        SampleSizeWarning,
+    )
+    return True
 
 
 def _too_few(intervals: Intervals, ranking: Ranking | None) -> str:

@@ -15,9 +15,9 @@ from ..data.design import Design
 from ..data.groups import Ranking, as_ranking
 from ..errors import InputError, InputTypeError
 from ..rank import Peers
-from ..sets import Intervals
-from .advice import warn_about
-from .options import Groups, New, Numbers, Options, PerRow, as_responses, as_scale
+from ..sets import Along, Intervals
+from .advice import warn_about, warn_of_thresholds
+from .options import Groups, New, Numbers, Options, PerRow, as_along, as_responses, as_scale
 from .rows import Rows
 
 if TYPE_CHECKING:
@@ -42,6 +42,9 @@ def ask_intervals(
     design = results._design
     groups, weights = options.pop("groups", None), options.pop("weights", None)
     ranking, complete = _ranked(results, exog, rows, groups, weights)
+    formula = options.get("conditional")
+    if formula is not None:
+        options["conditional"], complete = as_along(formula, design, exog, complete)
     if "scale" in options:
         options["scale"], complete = as_scale(options["scale"], design, exog, complete)
     if "z_hat" in options:
@@ -53,9 +56,11 @@ def ask_intervals(
     for intervals in made:
         more = {"transductive": bool(transductive)}
         more |= {} if ranking is None else ranking.attrs(intervals, complete)
+        more |= {} if formula is None else {"conditional": formula}
         frames.append(_interval_frame(intervals, complete, index, design, more))
     asked = None if ranking is None or parts is None else ranking.asked_for(complete)
-    warn_about(made, results.model, asked)
+    if formula is None or not warn_of_thresholds(made, formula, index[complete]):
+        warn_about(made, results.model, asked)
     return frames[0] if single else _level_frame(frames, alphas)
 
 
@@ -66,21 +71,29 @@ def ask_p_values(
     groups: Groups,
     weights: PerRow,
     names: Sequence[str],
-    values: Callable[[np.ndarray, np.ndarray, Peers], np.ndarray],
+    values: Callable[[np.ndarray, np.ndarray, Peers, Along | None], np.ndarray],
+    conditional: str | None = None,
 ) -> pd.DataFrame:
     """The frame of ``conformity``, a column per name.
 
-    ``values`` are those of one row (p,) at candidates (g,) among its peers, (len(names), g).
+    ``values`` are those of one row (p,) at candidates (g,), among its peers or along a design,
+    (len(names), g).
     """
     candidates = check_candidates(z)
     rows, index = results._rows(exog)
     ranking, complete = _ranked(results, exog, rows, groups, weights)
+    along = None
+    if conditional is not None:
+        if ranking is not None:
+            raise InputError("conditional= takes the place of groups and weights: drop one of them")
+        along, complete = as_along(conditional, results._design, exog, complete)
     places = np.flatnonzero(complete)
     everyone = [(np.arange(len(places)), Peers(results.nobs))]
     out = np.full((len(rows), len(names), len(candidates)), np.nan)
     for which, peers in everyone if ranking is None else ranking.parts(complete):
         for i, at in enumerate(places[which]):
-            out[at] = values(rows.as_fitted[at], candidates * rows.root[at], peers.take(i))
+            own = None if along is None else along.take(slice(i, i + 1))
+            out[at] = values(rows.as_fitted[at], candidates * rows.root[at], peers.take(i), own)
     return _conformity_frame(out, index, candidates, names)
 
 

@@ -105,6 +105,7 @@ class BaseResults:
         *,
         groups: Groups = None,
         weights: PerRow = None,
+        conditional: str | None = None,
         scale: PerRow = None,
         score: str | UserScore | None = None,
         bound: Bound = None,
@@ -149,6 +150,12 @@ class BaseResults:
             a column, a callable of a frame, arrays ``(training, new)``, or one array of both, training
             rows first. A Series is matched to the rows by label. Coverage then holds under the shift. Not
             for "cross" and "cv+".
+        conditional : str
+            A formula such as "~ C(region) + bs(age, df=4)": coverage then holds within every group that its
+            columns can indicate, overlapping ones too, and under every shift of the rows that they span;
+            widths follow them. Scores are regressed on these columns at level 1 - alpha. With all the data
+            for LAD, quantile and Huber loss, with ``method="split"`` for every loss; instead of ``groups``
+            and ``weights``.
         scale : str, True or callable
             Divide residuals by a scale, so that widths follow it. A fixed one for all but "replace_one",
             "batch" and "interpolation": a column with positive values, or a callable of a frame that

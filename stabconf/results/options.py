@@ -14,7 +14,7 @@ from ..data.design import Design
 from ..data.frames import by_label
 from ..errors import InputError, InputTypeError
 from ..rank import Peers
-from ..sets import FixedScale, LearnedScale
+from ..sets import Along, FixedScale, LearnedScale
 
 # Types of what a user may give; None is "not given", and for new rows "the training rows".
 Table: TypeAlias = pd.DataFrame | Mapping[str, Sequence[Any]]
@@ -73,6 +73,18 @@ def as_responses(
     if not np.all(np.isfinite(values)):
         raise InputError("z_hat has values that are not finite: give finite responses")
     return values
+
+
+def as_along(conditional: Any, design: Design, exog: New, complete: np.ndarray) -> tuple[Along, np.ndarray]:
+    """The design that coverage is asked for along, and which rows have it."""
+    if not isinstance(conditional, str):
+        raise InputTypeError(
+            f"conditional={conditional!r} is a {type(conditional).__name__}: give a formula such as "
+            "'~ C(region) + bs(age, df=4)'"
+        )
+    trained, new = design.along(conditional, exog)
+    complete = complete & ~np.isnan(new).any(axis=1)
+    return Along(trained, new[complete], conditional), complete
 
 
 def as_scale(

@@ -11,7 +11,7 @@ from ..data.units import ColumnUnits
 from ..errors import AssumptionError, DataWarning, InputError, InputTypeError, warn_user
 from ..losses import Quantile
 from ..rank import Peers
-from ..sets import BAND_METHODS, BandFits, Intervals, band_conformity, make_intervals
+from ..sets import BAND_METHODS, Along, BandFits, Intervals, band_conformity, make_intervals
 from ..show.shown import Shown
 from ..show.summary import Summary, summarise_quantiles
 from .asking import ask_intervals, ask_p_values
@@ -101,6 +101,7 @@ class QuantileResults(Presentation):
         pair: Sequence[float] | None = None,
         groups: Groups = None,
         weights: PerRow = None,
+        conditional: str | None = None,
         bound: Bound = None,
         transductive: bool = False,
         n_jobs: int | None = None,
@@ -114,7 +115,7 @@ class QuantileResults(Presentation):
 
         Parameters
         ----------
-        exog, alpha, groups, weights, transductive, n_jobs, progress
+        exog, alpha, groups, weights, conditional, transductive, n_jobs, progress
             As in `Results.conf_int_conformal`.
         method : {"auto", "exact", "stable"}
             "stable" encloses the exact set from one pair of fits for all rows, fit for many of them.
@@ -166,6 +167,7 @@ class QuantileResults(Presentation):
         pair: Sequence[float] | None = None,
         groups: Groups = None,
         weights: PerRow = None,
+        conditional: str | None = None,
     ) -> pd.DataFrame:
         """Exact p-values ``p`` of candidate responses, as in `Results.conformity`.
 
@@ -179,10 +181,12 @@ class QuantileResults(Presentation):
         """
         band = self._band(pair, side)
 
-        def values(row: np.ndarray, candidates: np.ndarray, peers: Peers) -> np.ndarray:
-            return band_conformity(band, row, candidates, side, peers)
+        def values(
+            row: np.ndarray, candidates: np.ndarray, peers: Peers, along: Along | None
+        ) -> np.ndarray:
+            return band_conformity(band, row, candidates, side, peers, along)
 
-        return ask_p_values(self, exog, z, groups, weights, ("p",), values)
+        return ask_p_values(self, exog, z, groups, weights, ("p",), values, conditional)
 
     def _summarised(self, alpha: float, shown: Shown | None = None, options: Iterable[str] = ()) -> Summary:
         rows, where = self._summary_rows()

@@ -17,7 +17,7 @@ from ..data.units import ColumnUnits
 from ..errors import AssumptionError
 from ..penalties import as_penalty
 from ..rank import Peers
-from ..sets import Fits, Intervals, check_bound, conformity, make_intervals, row_tau
+from ..sets import Along, Fits, Intervals, check_bound, conformity, make_intervals, row_tau
 from ..sets.training import Fitted, Parts, fit_rows, residual_scale
 from ..show.shown import Shown
 from ..show.summary import Summary, summarise
@@ -57,6 +57,7 @@ class ObjectiveResults(Presentation):
         bound: Bound = None,
         groups: Groups = None,
         weights: PerRow = None,
+        conditional: str | None = None,
     ) -> pd.DataFrame:
         """The conformity function: exact p-values of candidate responses, between stability bounds.
 
@@ -66,8 +67,9 @@ class ObjectiveResults(Presentation):
             New rows.
         z : float or sequence of float
             Candidate responses, the same for every row.
-        side, bound, groups, weights : optional
-            As in `conf_int_conformal`.
+        side, bound, groups, weights, conditional : optional
+            As in `conf_int_conformal`. Along a formula p is the largest alpha at which a candidate is in
+            the set, and has no stability bounds.
 
         Returns
         -------
@@ -88,10 +90,12 @@ class ObjectiveResults(Presentation):
         """
         used = check_bound(self._fits, bound, side)
 
-        def values(row: np.ndarray, candidates: np.ndarray, peers: Peers) -> np.ndarray:
-            return conformity(self._fits, row, candidates, side, used, peers)
+        def values(
+            row: np.ndarray, candidates: np.ndarray, peers: Peers, along: Along | None
+        ) -> np.ndarray:
+            return conformity(self._fits, row, candidates, side, used, peers, along)
 
-        return ask_p_values(self, exog, z, groups, weights, ("p", "p_lo", "p_up"), values)
+        return ask_p_values(self, exog, z, groups, weights, ("p", "p_lo", "p_up"), values, conditional)
 
     def tau(self, exog: New = None, bound: Bound = None, z: float | None = None) -> pd.DataFrame:
         """Stability bounds: how far each prediction can move when a new response joins the fit.

@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import InputError
 from .band import BandFits, band_conformity, exact_band, stable_band
 from .candidates import check_bound, conformity, refitted, row_tau
+from .conditional import conditional_band, conditional_set
 from .estimator import TAUS, EstimatorFits, user_stable
 from .exact import exact
 from .fits import Fits
@@ -25,6 +26,7 @@ from .refit import grid, root
 from .request import Method, Part, Request, check_side, generator
 from .score import SCORES, FixedScale, LearnedScale, Score, Side, UserScore, as_score
 from .stable import stable
+from .thresholds import Along
 
 __all__ = [
     "BAND_METHODS",
@@ -42,6 +44,7 @@ __all__ = [
     "Request",
     "Score",
     "UserScore",
+    "Along",
     "band_conformity",
     "check_bound",
     "conformity",
@@ -56,11 +59,19 @@ _SCORE = ("score", "scale")
 _HELD_OUT = ("score of any fit",)
 
 
+def _exact(fits: Fits, asked: Request) -> list[Intervals]:
+    return exact(fits, asked) if asked.conditional is None else conditional_set(fits, asked)
+
+
+def _exact_band(fits: BandFits, asked: Request) -> list[Intervals]:
+    return exact_band(fits, asked) if asked.conditional is None else conditional_band(fits, asked)
+
+
 METHODS = {
     "exact": Method(
-        exact,
-        ("tol", "budget", "n_jobs", "progress", *_SCORE),
-        needs=("sizes", "fixed scale", "bends once"),
+        _exact,
+        ("conditional", "tol", "budget", "n_jobs", "progress", *_SCORE),
+        needs=("sizes", "fixed scale", "bends once", "clipped where conditional", "alone if conditional"),
     ),
     "stable": Method(
         stable,
@@ -72,7 +83,12 @@ METHODS = {
     "interpolation": Method(interpolation, ("queries", "bound", "inner"), needs=("lipschitz",)),
     "root": Method(root, ("tol", "progress", *_SCORE), needs=("fixed scale",)),
     "grid": Method(grid, ("points", "progress", *_SCORE), needs=("fixed scale",)),
-    "split": Method(split, ("calibration", "random_state", *_SCORE), needs=_HELD_OUT, together=True),
+    "split": Method(
+        split,
+        ("conditional", "calibration", "random_state", *_SCORE),
+        needs=(*_HELD_OUT, "alone if conditional"),
+        together=True,
+    ),
     "cross": Method(
         cross, ("folds", "random_state", *_SCORE), needs=(*_HELD_OUT, "no weights"), together=True
     ),
@@ -88,7 +104,7 @@ ESTIMATOR_METHODS = {
 }
 
 BAND_METHODS = {
-    "exact": Method(exact_band, ("n_jobs", "progress")),
+    "exact": Method(_exact_band, ("conditional", "n_jobs", "progress"), needs=("alone if conditional",)),
     "stable": Method(stable_band, ("bound",)),
 }
 

@@ -14,13 +14,14 @@ from ..losses import Loss
 from ..path import BandPath, BandRows, ClippedFit
 from ..rank import Peers, Rank
 from ..stability import new_rows, reach
-from .candidates import known_or_refitted, parts_of
+from .candidates import candidate_p, known_or_refitted, parts_of
 from .exact.clipped import ClippedSets
 from .fits import Fits
 from .intervals import Intervals, Pieces, ranked_intervals
 from .parallel import Work, in_chunks
 from .request import Request
 from .score import DIRECTIONS, Score, Side
+from .thresholds import Along
 
 __all__ = ["BandFits", "band_conformity", "exact_band", "stable_band"]
 
@@ -121,7 +122,9 @@ def _chunk(fits: BandFits, side: Side, work: Work) -> tuple[list[list[Pieces]], 
     return out, loose
 
 
-def band_conformity(fits: BandFits, row: np.ndarray, z: np.ndarray, side: Side, peers: Peers) -> np.ndarray:
+def band_conformity(
+    fits: BandFits, row: np.ndarray, z: np.ndarray, side: Side, peers: Peers, along: Along | None = None
+) -> np.ndarray:
     """Exact p-values of a new row at candidates (g,)."""
     out = np.empty(len(z))
     for part in parts_of(fits.n, len(z)):
@@ -133,7 +136,7 @@ def band_conformity(fits: BandFits, row: np.ndarray, z: np.ndarray, side: Side, 
             scores.append(sign * r)
             new.append(sign * e)
             tie = np.maximum(tie, near)
-        out[part] = peers.p(np.max(scores, axis=0) >= (np.max(new, axis=0) - tie)[:, None])
+        out[part] = candidate_p(np.max(scores, axis=0), np.max(new, axis=0) - tie, peers, along)
     return out
 
 

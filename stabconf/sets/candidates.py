@@ -22,6 +22,7 @@ from .exact import make_sets
 from .fits import Fits
 from .request import check_side
 from .score import Score, Side
+from .thresholds import Along
 
 __all__ = ["check_bound", "conformity", "exact_p", "known_or_refitted", "refitted", "row_tau"]
 
@@ -42,7 +43,13 @@ def check_bound(fits: Fits, bound: str | None, side: str) -> str | None:
 
 
 def conformity(
-    fits: Fits, row: np.ndarray, z: np.ndarray, side: Side, bound: str | None, peers: Peers | None = None
+    fits: Fits,
+    row: np.ndarray,
+    z: np.ndarray,
+    side: Side,
+    bound: str | None,
+    peers: Peers | None = None,
+    along: Along | None = None,
 ) -> np.ndarray:
     """Exact p-values of a new row (p,) at finite candidates ``z`` (g,), and bounds on them: a (3, g) array.
 
@@ -56,7 +63,10 @@ def conformity(
         scores = score.values(fits.base.solution.r)
         out[:] = peers.p(scores >= -ties_of(fits.problem.X, fits.base.solution.x))
         return out
-    out[0] = exact_p(fits, row, z, score, peers)
+    out[0] = exact_p(fits, row, z, score, peers, along=along)
+    if along is not None:
+        out[1], out[2] = 0.0, 1.0  # bounds of any p-value
+        return out
     for part in parts_of(fits.n, len(z)):
         out[1:, part] = _bounds(fits.base, row, fits.responses(z[part]), score, bound, peers)
     return out
@@ -77,15 +87,22 @@ def exact_p(
     peers: Peers,
     own: float = 1.0,
     refit: bool = False,
+    along: Along | None = None,
 ) -> np.ndarray:
-    """Exact p-values of a new row at candidates (g,); ``refit`` makes every fit anew."""
+    """Exact p-values of a new row at candidates (g,), among its peers or along a design; ``refit`` makes
+    every fit anew."""
     solver = None if refit else make_sets(fits, score)
     out = np.empty(len(z))
     for part in parts_of(fits.n, len(z)):
         w = fits.responses(z[part])
         r, e, tie = known_or_refitted(fits, None if solver is None else solver.residuals(row, w), row, w)
-        out[part] = peers.p(score.values(r) >= score.tied(e, own, tie)[:, None])
+        out[part] = candidate_p(score.values(r), score.tied(e, own, tie), peers, along)
     return out
+
+
+def candidate_p(scores: np.ndarray, own: np.ndarray, peers: Peers, along: Along | None) -> np.ndarray:
+    """p-values (g,) from the scores of the training rows (g, n) and of the new row (g,), ties taken off."""
+    return peers.p(scores >= own[:, None]) if along is None else along.p(scores, own)
 
 
 def known_or_refitted(

@@ -23,8 +23,6 @@ from .thresholds import Scores
 
 __all__ = ["conditional_band", "conditional_set"]
 
-_LOOSE = 1e-4  # of the scale: ends that are looser are worth a warning
-
 
 @dataclass(frozen=True)
 class _Term:
@@ -104,13 +102,13 @@ def _scores(terms: Sequence[_Term], score: Score, signs: Sequence[int] | None = 
 
 def conditional_set(fits: Fits, asked: Request) -> list[Intervals]:
     """Intervals that cover along a formula, for losses with clipped slopes; one record per alpha."""
-    assert asked.along is not None
+    assert asked.conditional is not None
     ways = {direction: _Term.of(fits, asked.rows, direction) for direction in (-1, 1)}
     sign = asked.score.sign
     out = []
     for alpha in asked.alphas:
         reach = {
-            way: asked.own * asked.along.thresholds(_scores([term], asked.score), alpha)
+            way: asked.own * asked.conditional.thresholds(_scores([term], asked.score), alpha)
             for way, term in ways.items()
         }
         ends = {-1: np.full(len(asked.rows), -np.inf), 1: np.full(len(asked.rows), np.inf)}
@@ -149,7 +147,7 @@ def _made(
     loose: np.ndarray,
 ) -> Intervals:
     """The `Intervals` of ends in units of the fit."""
-    assert asked.along is not None
+    assert asked.conditional is not None
     centre = fits.fits[1].centre if isinstance(fits, BandFits) else fits.centre
     lower, upper = (centre + fits.scale * ends[way] for way in (-1, 1))
     empty = lower > upper
@@ -163,15 +161,14 @@ def _made(
         asked.side,
         "exact",
         tol=fits.scale * loose,
-        wanted=_LOOSE * fits.scale,
         tilted_fits=2 * len(asked.rows),
-        guarantee=asked.along.guarantee(alpha, fits.n),
+        guarantee=asked.conditional.guarantee(alpha, fits.n),
     )
 
 
 def conditional_band(fits: BandFits, asked: Request) -> list[Intervals]:
     """The same for the band between two quantile fits: three regimes, with thresholds along the formula."""
-    assert asked.along is not None
+    assert asked.conditional is not None
     terms = {
         (sign, way): _Term.of(fits.fits[sign], asked.rows, way, fits.shift if sign < 0 else 0.0)
         for sign in (-1, 1)
@@ -184,8 +181,11 @@ def conditional_band(fits: BandFits, asked: Request) -> list[Intervals]:
     between = _scores([terms[sign, -sign] for sign in signs], Score(), signs)
     out = []
     for alpha in asked.alphas:
-        beyond = {1: asked.along.thresholds(above, alpha), -1: asked.along.thresholds(below, alpha)}
-        within = asked.along.thresholds(between, alpha)
+        beyond = {
+            1: asked.conditional.thresholds(above, alpha),
+            -1: asked.conditional.thresholds(below, alpha),
+        }
+        within = asked.conditional.thresholds(between, alpha)
         ends = {-1: np.full(len(asked.rows), -np.inf), 1: np.full(len(asked.rows), np.inf)}
         loose = np.zeros(len(asked.rows))
         for way in signs:

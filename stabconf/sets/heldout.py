@@ -19,6 +19,7 @@ from ..rank import Peers
 from .intervals import Intervals, assumed, join, ranked_intervals
 from .request import Request, generator
 from .score import Score
+from .thresholds import Scores
 
 __all__ = ["cross", "cv_plus", "jackknife_plus", "split"]
 
@@ -38,10 +39,15 @@ def split(fits: Any, asked: Request) -> list[Intervals]:
     for alpha in asked.alphas:
         each = []
         for which, peers in groups:
+            more: dict[str, Any] = {}
             level = np.broadcast_to(peers.rank(alpha).kth(scores), len(which))
+            if asked.conditional is not None:
+                along = asked.conditional.among(held).take(which)
+                level = along.thresholds(Scores.fixed(scores, len(which)), alpha)
+                more["guarantee"] = along.guarantee(alpha, len(held))
             low, high = _own_interval(asked.score, level, sigma[which])
             ends = centre[which] + low, centre[which] + high
-            each.append(ranked_intervals(*ends, peers, alpha, asked.side, "split"))
+            each.append(ranked_intervals(*ends, peers, alpha, asked.side, "split", **more))
         out.append(join(each, [which for which, _ in groups]))
     return out
 

@@ -98,14 +98,19 @@ class Intervals:
         return self.upper - self.lower
 
     @property
-    def open_rows(self) -> int:
-        """Number of rows with an infinite end on a side that was asked for."""
+    def is_open(self) -> np.ndarray:
+        """Which rows have an infinite end on a side that was asked for (m,)."""
         is_open = np.zeros(len(self.lower), dtype=bool)
         if self.side != "upper":
             is_open |= np.isinf(self.lower)
         if self.side != "lower":
             is_open |= np.isinf(self.upper)
-        return int(np.sum(is_open))
+        return is_open
+
+    @property
+    def open_rows(self) -> int:
+        """Number of rows with an infinite end on a side that was asked for."""
+        return int(np.sum(self.is_open))
 
     @property
     def largest_tau(self) -> float:

@@ -39,7 +39,7 @@ class Request:
     score : Score
         Side and fixed scale included.
     scale : FixedScale, LearnedScale or None
-    along : Along or None
+    conditional : Along or None
         The design that coverage is asked for along.
     bound, inner, tol, budget, z_hat, queries, points, calibration, folds, random_state, n_jobs, progress
         Options; `conf_int_conformal` says what they mean. None for the default of ``bound`` and ``z_hat``.
@@ -54,7 +54,7 @@ class Request:
     side: Side = "two-sided"
     score: Score = field(default_factory=Score)
     scale: FixedScale | LearnedScale | None = None
-    along: Along | None = None
+    conditional: Along | None = None
     bound: str | None = None
     inner: bool = False
     tol: float = 1e-6
@@ -128,8 +128,8 @@ class Request:
         }
         if self.scale is not None:
             more["scale"] = self.scale.take(which)
-        if self.along is not None:
-            more["along"] = self.along.take(which)
+        if self.conditional is not None:
+            more["conditional"] = self.conditional.take(which)
         if self.z_hat is not None:
             more["z_hat"] = self.z_hat[which]
         return replace(self, **more)
@@ -191,6 +191,18 @@ def _needs(name: str, fits: Any, asked: Request) -> dict[str, tuple[bool, str]]:
             asked.bound != "ball",
             "bound='ball' needs to know to which side the fit moves, which it does from the fit without "
             "the new row alone: use bound='norm' or 'curvature', or method='stable'",
+        ),
+        "clipped where conditional": (
+            asked.conditional is None or (known and not curved),
+            f"conditional= with method={name!r} needs scores that no longer follow a far response, which "
+            f"loss {'' if loss is None else loss.describe()} does not give: use loss 'lad', 'quantile' or "
+            "'huber', or method='split', which takes every loss",
+        ),
+        "alone if conditional": (
+            asked.conditional is None
+            or all(peers.which is None and peers.weights is None for _, peers in asked.parts),
+            "conditional= takes the place of groups and weights: give the groups as terms of its formula, "
+            "such as '~ C(g)', and drop groups= and weights=",
         ),
         "no weights": (
             all(peers.weights is None for _, peers in asked.parts),

@@ -20,6 +20,8 @@ _FEASIBLE = 1e-11  # excess of a multiplier that is none
 _JITTER = 1e-12  # of the largest score: no two rows are tied
 _STEPS = 50  # per column and watched row before a regression is given up
 _FEW = 64  # rows that are watched at least
+_LEVELS = 200  # that p-values are looked for among
+_HALVINGS = 25
 _CHUNK = 256  # new rows at a time
 
 
@@ -70,6 +72,10 @@ class Along:
         other.__dict__["_space"] = self._space
         return other
 
+    def among(self, rows: np.ndarray) -> "Along":
+        """The same where only some training rows have scores, in this order."""
+        return Along(self.trained[rows], self.new, self.formula)
+
     def guarantee(self, alpha: float, n: int) -> str:
         """The coverage statement, in words."""
         columns = self._space[0].shape[1]
@@ -94,25 +100,57 @@ class Along:
         missed = np.linalg.norm(self.new - self.new @ to @ np.linalg.pinv(to), axis=1)
         return missed > 1e-8 * (1e-300 + np.linalg.norm(self.new, axis=1))
 
-    def thresholds(self, scores: Scores, alpha: float) -> np.ndarray:
-        """The largest score in the set of each new row (m,).
+    def thresholds(self, scores: Scores, alpha: float | np.ndarray) -> np.ndarray:
+        """The largest score in the set of each new row (m,), at one level or at one each.
 
         ``inf`` where nothing bounds it: a group that is too small, a row outside of what Phi spans.
         """
         X, to = self._space
         pull = self.new @ to
-        level = 1.0 - alpha - _HAIR
+        level = np.broadcast_to(1.0 - np.asarray(alpha) - _HAIR, len(pull))
         out = np.full(len(pull), np.inf)
-        known = np.flatnonzero(~self.outside)
+        known = np.flatnonzero(~self.outside & (level > 0))
+        out[level <= 0] = -np.inf
         if not len(known):
             return out
-        problem = _Regressions(X, scores, level)
+        problem = _Regressions(X, scores, float(np.median(level[known])))
         order = known[np.argsort(scores.length[known], kind="stable")]
         for first in range(0, len(order), _CHUNK):
             part = order[first : first + _CHUNK]
-            gamma, bounded = problem.solve(part, level * pull[part])
+            gamma, bounded = problem.solve(part, level[part], level[part, None] * pull[part])
             out[part] = np.where(bounded, np.einsum("ij,ij->i", pull[part], gamma), np.inf)
         return out
+
+    def p(self, scores: np.ndarray, own: np.ndarray) -> np.ndarray:
+        """p-values (g,) of one new row at candidates, where training rows have ``scores`` (g, n) and it has
+        ``own`` (g,): the largest alpha at which each candidate is in the set.
+
+        Quantile regressions of different levels may cross, so that a candidate can be out at a smaller
+        alpha and in at a larger one: levels are tried one by one before the last stretch is halved.
+        """
+        ones = np.ones(scores.shape[1])
+        length = np.max(np.abs(scores - scores[0]), axis=1)
+
+        def inside(which: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+            """Whether candidates (b,) are in the set at levels (b,)."""
+            each = Along(self.trained, np.repeat(self.new, len(which), axis=0), self.formula)
+            each.__dict__["_space"] = self._space
+            known = Scores(
+                scores[0], ones, length[which], lambda new, rows: scores[np.ix_(which[new], rows)]
+            )
+            return own[which] <= each.thresholds(known, alpha)
+
+        every = np.arange(len(own))
+        grid = np.arange(1, _LEVELS) / _LEVELS
+        on_grid = inside(np.repeat(every, len(grid)), np.tile(grid, len(own))).reshape(len(own), -1)
+        low = np.max(np.where(on_grid, grid, 0.0), axis=1)
+        high = low + 1.0 / _LEVELS
+        for _ in range(_HALVINGS):
+            alpha = 0.5 * (low + high)
+            now = inside(every, alpha)
+            low = np.where(now, alpha, low)
+            high = np.where(now, high, alpha)
+        return high
 
 
 class _Regressions:
@@ -121,19 +159,18 @@ class _Regressions:
     def __init__(self, X: np.ndarray, scores: Scores, level: float) -> None:
         self.X = X
         self.scores = scores
-        self.level = level
         self.sizes = np.linalg.norm(X, axis=1)
         self.jitter = _JITTER * np.max(np.abs(scores.base), initial=0.0) * _spread(len(X))
         _, _, order = linalg.qr(X.T, mode="economic", pivoting=True)
         start = order[: X.shape[1]]
         v = scores.base + self.jitter
-        gamma, _, basis = _simplex(X, v[None], level, np.zeros((1, X.shape[1])), start)
+        gamma, _, basis = _simplex(X, v[None], np.array([level]), np.zeros((1, X.shape[1])), start)
         self.basis = basis[0]
         self.gamma = gamma[0]
         self.r = v - X @ self.gamma
 
-    def solve(self, new: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients (b, q) of new rows, and which have a minimiser (b,).
+    def solve(self, new: np.ndarray, level: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients (b, q) of new rows at their levels (b,), and which have a minimiser (b,).
 
         Only rows near the base fit are watched; that the others keep their side is checked afterwards, from
         how far scores and fit have moved.
@@ -145,7 +182,7 @@ class _Regressions:
         count = max(_FEW, 8 * self.X.shape[1])
         while len(left):
             watched = np.union1d(nearest[:count], self.basis)
-            found, ends = self._watching(watched, new[left], pull[left])
+            found, ends = self._watching(watched, new[left], level[left], pull[left])
             far = np.ones(len(self.X), dtype=bool)
             far[watched] = False
             moved = np.linalg.norm(found - self.gamma, axis=1)
@@ -164,14 +201,16 @@ class _Regressions:
         return gamma, bounded
 
     def _watching(
-        self, watched: np.ndarray, new: np.ndarray, pull: np.ndarray
+        self, watched: np.ndarray, new: np.ndarray, level: np.ndarray, pull: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """The same with all other rows on the side where they are."""
-        u = np.where(self.r > 0, self.level, self.level - 1.0)
-        u[watched] = 0.0
+        far = np.ones(len(self.X))
+        far[watched] = 0.0
+        above = (far * (self.r > 0)) @ self.X
+        still = level[:, None] * (far @ self.X) - (far @ self.X - above)
         v = self.scores.at(new, watched) + self.jitter[watched]
         start = np.searchsorted(watched, self.basis)
-        found, ends, _ = _simplex(self.X[watched], v, self.level, pull + u @ self.X, start)
+        found, ends, _ = _simplex(self.X[watched], v, level, pull + still, start)
         return found, ends
 
 
@@ -181,9 +220,9 @@ def _spread(n: int) -> np.ndarray:
 
 
 def _simplex(
-    X: np.ndarray, v: np.ndarray, level: float, pull: np.ndarray, start: np.ndarray
+    X: np.ndarray, v: np.ndarray, level: np.ndarray, pull: np.ndarray, start: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Minimise ``sum of check losses of v - X g, less pull'g``, for B right sides (B, n) and pulls (B, q).
+    """Minimise ``sum of check losses of v - X g, less pull'g``, for right sides (B, n), levels, and pulls.
 
     A basis is q rows that are fitted exactly. While a multiplier of one is out of bounds it leaves, and the
     fit moves on until the slope along the way turns: the row that is reached there enters. Returns
@@ -200,16 +239,17 @@ def _simplex(
         fitted = np.take_along_axis(v[live], basis[live], axis=1)
         g = np.linalg.solve(rows, fitted[..., None])[..., 0]
         r = v[live] - g @ X.T
-        u = np.where(r > 0, level, level - 1.0)
+        high = level[live, None]
+        u = np.where(r > 0, high, high - 1.0)
         np.put_along_axis(u, basis[live], 0.0, axis=1)
         force = -(u @ X) - pull[live]
         m = np.linalg.solve(rows.transpose(0, 2, 1), force[..., None])[..., 0]
-        over = np.maximum(m - level, level - 1.0 - m)
+        over = np.maximum(m - high, high - 1.0 - m)
         leaving = np.argmax(over, axis=1)
         excess = over[lines, leaving]
         done = excess <= _FEASIBLE
         towards = np.zeros((len(live), q))
-        towards[lines, leaving] = np.where(m[lines, leaving] > level, -1.0, 1.0)
+        towards[lines, leaving] = np.where(m[lines, leaving] > high[:, 0], -1.0, 1.0)
         rate = -(np.linalg.solve(rows, towards[..., None])[..., 0] @ X.T)
         enter, turns = _turning(r, rate, basis[live], excess)
         over_now = done | ~turns

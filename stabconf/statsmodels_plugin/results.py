@@ -99,6 +99,7 @@ class StatsmodelsResults(ObjectiveResults):
         wls_weights: PerRow = None,
         groups: Groups = None,
         weights: PerRow = None,
+        conditional: str | None = None,
         scale: PerRow = None,
         score: str | UserScore | None = None,
         bound: Bound = None,
