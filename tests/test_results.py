@@ -443,7 +443,19 @@ def test_every_public_attribute_can_be_used(frame, kind, tmp_path, figures):
 
 
 OPTIONS = [
-    *("groups", "weights", "scale", "score", "bound", "inner", "tol", "budget", "z_hat", "queries"),
+    *(
+        "groups",
+        "weights",
+        "conditional",
+        "scale",
+        "score",
+        "bound",
+        "inner",
+        "tol",
+        "budget",
+        "z_hat",
+        "queries",
+    ),
     *("points", "calibration", "folds", "random_state", "transductive", "n_jobs", "progress"),
 ]
 

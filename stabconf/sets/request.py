@@ -142,11 +142,12 @@ def _not_lipschitz(fits: Any, what: str, fix: str) -> str:
     )
 
 
-def _needs(name: str, fits: Any, asked: Request) -> dict[str, tuple[bool, str]]:
-    """What methods need: whether it is there, and what to say if not."""
-    loss, score = fits.loss, asked.score
-    curved = loss is not None and loss.softness is None
-    known = loss is None or math.isfinite(loss.lipschitz)
+Need = tuple[bool, str]  # whether it is there, and what to say if not
+
+
+def _needs(name: str, fits: Any, asked: Request) -> dict[str, Need]:
+    """What methods need of what was asked."""
+    score = asked.score
     return {
         "sizes": (
             score.ranks_sizes,
@@ -169,34 +170,10 @@ def _needs(name: str, fits: Any, asked: Request) -> dict[str, tuple[bool, str]]:
             "'jackknife+', which learn it from rows that they do not rank; for widths that follow the data "
             "with all rows use stabconf.fit_quantiles",
         ),
-        "bends once": (
-            not curved or loss.bends_once,
-            f"method={name!r} needs a loss whose slope bends once on each side of 0 (bends_once), which "
-            f"{'' if loss is None else loss.describe()} does not declare: use method='stable', which "
-            "encloses the exact set",
-        ),
-        "lipschitz": (
-            known,
-            _not_lipschitz(fits, f"method={name!r}", "method='exact' or 'stable'") if not known else "",
-        ),
-        "lipschitz or sizes": (
-            known or score.ranks_sizes,
-            ""
-            if known
-            else _not_lipschitz(
-                fits, "the stable method with a score or scale", "'huber', or method='split'"
-            ),
-        ),
         "no ball": (
             asked.bound != "ball",
             "bound='ball' needs to know to which side the fit moves, which it does from the fit without "
             "the new row alone: use bound='norm' or 'curvature', or method='stable'",
-        ),
-        "clipped where conditional": (
-            asked.conditional is None or (known and not curved),
-            f"conditional= with method={name!r} needs scores that no longer follow a far response, which "
-            f"loss {'' if loss is None else loss.describe()} does not give: use loss 'lad', 'quantile' or "
-            "'huber', or method='split', which takes every loss",
         ),
         "alone if conditional": (
             asked.conditional is None
@@ -208,6 +185,40 @@ def _needs(name: str, fits: Any, asked: Request) -> dict[str, tuple[bool, str]]:
             all(peers.weights is None for _, peers in asked.parts),
             f"method={name!r} has no guarantee with weights: use method='exact', 'stable', 'split' or "
             "'jackknife+', or drop weights",
+        ),
+        **_loss_needs(name, fits, asked),
+    }
+
+
+def _loss_needs(name: str, fits: Any, asked: Request) -> dict[str, Need]:
+    """What methods need of the loss."""
+    loss = fits.loss
+    curved = loss is not None and loss.softness is None
+    known = loss is None or math.isfinite(loss.lipschitz)
+    return {
+        "bends once": (
+            not curved or loss.bends_once,
+            f"method={name!r} needs a loss whose slope bends once on each side of 0 (bends_once), which "
+            f"{'' if loss is None else loss.describe()} does not declare: use method='stable', which "
+            "encloses the exact set",
+        ),
+        "lipschitz": (
+            known,
+            _not_lipschitz(fits, f"method={name!r}", "method='exact' or 'stable'") if not known else "",
+        ),
+        "lipschitz or sizes": (
+            known or asked.score.ranks_sizes,
+            ""
+            if known
+            else _not_lipschitz(
+                fits, "the stable method with a score or scale", "'huber', or method='split'"
+            ),
+        ),
+        "clipped where conditional": (
+            asked.conditional is None or (known and not curved),
+            f"conditional= with method={name!r} needs scores that no longer follow a far response, which "
+            f"loss {'' if loss is None else loss.describe()} does not give: use loss 'lad', 'quantile' or "
+            "'huber', or method='split', which takes every loss",
         ),
     }
 
