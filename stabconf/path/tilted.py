@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .follow import batch_size, follow, stationarity
+from .following import batch_size, follow, stationarity
 
 __all__ = ["Tilted", "runs_away", "tilted_fits"]
 

@@ -42,6 +42,10 @@ def newton(problem, start=None, *, tol=1e-8, max_iter=1000):
     sample = int(_SAMPLE * math.sqrt(p * n)) + p
     many_rows = n > max(4 * sample, 2000)
     nit = 0
+    if start is not None and problem.lasso.any() and not problem.loss.piecewise_linear:
+        found = _warm(problem, start, tol)
+        if found is not None:
+            return found
     if start is None:
         start = np.zeros(p)
         if many_rows:
@@ -58,6 +62,23 @@ def newton(problem, start=None, *, tol=1e-8, max_iter=1000):
         exact = certify(problem, np.where(tiny, 0.0, theta), u, u1, tol=tol, nit=nit + steps)
         solution = exact if exact.success or exact.gap <= solution.gap else solution
     return solution
+
+
+def _warm(problem, start, tol):
+    """The `Solution` where plain Newton steps lead to it from a start whose coefficients are 0 where its
+    are; None where they do not."""
+    r = problem.v - problem.X @ start
+    u = problem.loss.derivative(r)
+    if not np.all(np.abs(u) < 1e100):
+        return None
+    gradient = problem.ridge * start - problem.X.T @ u + problem.tilt
+    u1 = np.clip(-gradient, -problem.lasso, problem.lasso)
+    u1 = np.where(start != 0, problem.lasso * np.sign(start), u1)
+    stage = _stage(problem, start, 1.0)
+    found = _polish(problem, start, u, u1)
+    if not _merit(problem, stage.norms, stage.floor, *found) <= 1e-14:
+        return None
+    return certify(problem, *found, tol=tol, nit=1)
 
 
 def _subsample(problem, size):
@@ -211,26 +232,27 @@ def _active_set(problem, theta, u, u1):
     Rows (and L1 coordinates) strictly inside their slope range must be at 0; with the others' slopes
     constant, what is left is one linear system in theta and the inner multipliers.
     """
-    p = len(theta)
     down, up = problem.loss.slopes
     inner = np.flatnonzero((u > -down) & (u < up))
-    zero = np.flatnonzero(np.abs(u1) < problem.lasso)
-    rows = np.vstack([problem.X[inner], np.eye(p)[zero]])
-    count = len(rows)
-    system = np.zeros((p + count, p + count))
-    system[:p, :p] = np.diag(problem.ridge)
-    system[:p, p:], system[p:, :p] = -rows.T, rows
-    u, u1 = u.copy(), u1.copy()
+    zero = np.abs(u1) < problem.lasso
+    free = np.flatnonzero(~zero)
+    count = len(free)
+    rows = problem.X[np.ix_(inner, free)]
+    system = np.zeros((count + len(inner), count + len(inner)))
+    system[:count, :count] = np.diag(problem.ridge[free])
+    system[:count, count:] = -rows.T
+    system[count:, :count] = rows
+    theta = np.where(zero, 0.0, theta)
+    u = u.copy()
     for _ in range(2):  # the second round only removes rounding errors
         e = problem.ridge * theta - problem.X.T @ u + u1 + problem.tilt
-        off = np.concatenate([problem.v[inner] - problem.X[inner] @ theta, -theta[zero]])
-        change = linalg.lstsq(system, np.concatenate([-e, off]), lapack_driver="gelsy", check_finite=False)[
-            0
-        ]
-        theta = theta + change[:p]
-        u[inner] = np.clip(u[inner] + change[p : p + len(inner)], -down, up)
-        u1[zero] = np.clip(u1[zero] - change[p + len(inner) :], -problem.lasso[zero], problem.lasso[zero])
-        theta[zero] = 0.0
+        off = problem.v[inner] - rows @ theta[free]
+        right = np.concatenate([-e[free], off])
+        change = linalg.lstsq(system, right, lapack_driver="gelsy", check_finite=False)[0]
+        theta[free] += change[:count]
+        u[inner] = np.clip(u[inner] + change[count:], -down, up)
+    held = np.clip(problem.X.T @ u - problem.tilt, -problem.lasso, problem.lasso)
+    u1 = np.where(zero, held, u1)
     return theta, u, u1
 
 
