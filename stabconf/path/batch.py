@@ -65,7 +65,7 @@ class Batch:
         d, dm = self._direction()
         self.corner = self.position, self.theta.copy()
         d[close], dm[close] = 0.0, 0.0
-        dr = -(d @ self.X.T)
+        dr = -self._along(d)
         leave, slot, towards = self._next_leaving(dm)
         enter, row, onto = self._next_crossing(dr)
         h = np.minimum(np.minimum(leave, enter), rest)
@@ -87,6 +87,10 @@ class Batch:
         self._leave(moving[leaves], slot, towards)
         self._cross(moving[~leaves], row, onto)
         return done
+
+    def _along(self, moves):
+        """How much the rows' predictions change on moves (B, p) of theta."""
+        return moves @ self.X.T
 
     def _runs_away(self, d, h):
         """Whether a path goes on without end for all that is not vanishing (B,)."""

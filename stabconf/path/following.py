@@ -17,6 +17,8 @@ from .wide import WideBatch
 __all__ = ["Followed", "batch_size", "follow", "stationarity"]
 
 _STEPS = 4  # steps per coefficient and watched row before a path is given up
+_WORK = 8e8  # or this many over the squared number of columns, a quarter of it where weights vanish
+_LEAST = 500
 _GROSS = 1e-4  # of the sum of all pulls, which rounding errors are relative to where all terms are small
 _ENTRIES = 2_000_000  # of arrays with a line a path
 _WIDE = 100  # columns from which on coefficients that the L1 part holds at 0 are left out of systems
@@ -86,7 +88,9 @@ def follow(fit, watched, force, *, length=1.0, corners=False, limit=True):
     arrived, index = np.zeros(total, dtype=bool), np.arange(total)
     endless, position = np.zeros(total, dtype=bool), np.zeros(total)
     seen = []
-    for step in range(1, _STEPS * (p + len(watched)) + 50):
+    work = _WORK / p**2 / (4 if fit.extra.any() else 1)
+    most = min(_STEPS * (p + len(watched)) + 50, max(int(work), _LEAST))
+    for step in range(1, most):
         done = batch.advance()
         lost = ~np.isfinite(batch.theta).all(axis=1)  # a Hessian became singular
         done &= ~lost

@@ -125,13 +125,17 @@ def tilted_fits(fit, rows, tilt, refit, corners=False):
         for i in part[~followed[part]] if not infinite else ():
             theta, radius[i] = refit(tilt[i] * rows[i])
             move[i] = theta - fit.theta
-            endless[i] = runs_away(fit.extra, theta, tilt[i] * rows[i])
+            endless[i] = runs_away(fit.extra, theta, tilt[i] * rows[i], radius[i])
     return Tilted(move, radius, followed, direction, endless, bends if corners else None)
 
 
-def runs_away(extra, theta, tilt):
-    """Whether vanishing weights ``extra`` (p,) hold a tilted fit, which would else follow without end."""
-    return bool(np.linalg.norm(extra * theta) > _RUNAWAY * np.linalg.norm(tilt))
+def runs_away(extra, theta, tilt, radius=0.0):
+    """Whether vanishing weights ``extra`` (p,) may hold a tilted fit, which would else follow without end;
+    it is known to lie within ``radius`` of ``theta``."""
+    if not extra.any():
+        return False
+    pull = np.linalg.norm(extra * theta) + np.sqrt(np.max(extra)) * radius
+    return bool(pull > _RUNAWAY * np.linalg.norm(tilt))
 
 
 def _longest(fit, found):

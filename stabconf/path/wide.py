@@ -25,6 +25,7 @@ class WideBatch(Batch):
         self.data_soft = bool(fit.soft[0])
         # The coefficient of a row of the L1 part, -1 for data rows.
         self.column = np.where(watched >= fit.count, np.argmax(self.X, axis=1), -1)
+        self.data_rows = self.X[self.column < 0]
         self.known = [None] * len(force)
         self.inverse = np.zeros((0, 0))  # not used: each path has its own in ``known``
         self.hessian = np.diag(fit.ridge) + fit.curvature
@@ -72,35 +73,42 @@ class WideBatch(Batch):
     def _step_direction(self, line, at_zero, dm):
         """Direction (p,), that without the data rows in slots, and the part of the force that they and the
         penalty take up; fills in the multipliers of those rows."""
-        force = self.force[line]
-        free = force / self.ridge
-        d = free.copy()
-        d[at_zero] = 0.0
+        weight = 1.0 / self.ridge
+        free = weight * self.force[line]
+        weight[at_zero] = 0.0
+        d = weight * self.force[line]
         slots = self.slots[line]
         data = np.flatnonzero((slots >= 0) & (self.column[slots] < 0))
         if not len(data):
             return d, free, self.ridge * d
-        some = np.delete(np.arange(len(force)), at_zero)
         known = self.known[line]
         if known is None:
+            some = np.flatnonzero(weight)
             X = self.X[np.ix_(slots[data], some)]
-            known = _Inverse(slots[data], (X / self.ridge[some]) @ X.T)
+            known = _Inverse(slots[data], (X * weight[some]) @ X.T)
             self.known[line] = known
-        X = self.X[np.ix_(known.index, some)]
-        towards = X / self.ridge[some]
+        if known.rows is None:
+            known.rows = self.X[known.index]
+        X = known.rows
         # Inner step rows are fitted exactly: what steps have left of rounding errors is taken back.
-        for _ in range(2):
-            off = self.v[known.index] - X @ self.theta[line, some]
-            self.theta[line, some] += (known.value @ off) @ towards
+        off = self.v[known.index] - X @ self.theta[line]
+        self.theta[line] += weight * ((known.value @ off) @ X)
         multipliers = np.zeros(len(known.index))
         for _ in range(2):
-            change = -known.value @ (X @ d[some])
+            change = -known.value @ (X @ d)
             multipliers += change
-            d[some] += change @ towards
+            d = weight * (self.force[line] + multipliers @ X)
         place = np.empty(len(self.X), dtype=int)
         place[slots[data]] = data
         dm[place[known.index]] = multipliers
-        return d, free, self.ridge * d - multipliers @ self.X[known.index]
+        return d, free, self.ridge * d - multipliers @ X
+
+    def _along(self, moves):
+        out = np.empty((len(moves), len(self.X)))
+        data = self.column < 0
+        out[:, data] = moves @ self.data_rows.T
+        out[:, ~data] = moves[:, self.column[~data]]
+        return out
 
     def _leave(self, lines, slot, towards):
         rows = self.slots[lines, slot[lines]]
@@ -156,6 +164,7 @@ class _Inverse:
 
     def __init__(self, index, matrix):
         self.index = index
+        self.rows = None  # of the design that it belongs to, for who cares
         self.age = 0
         scale = np.sqrt(np.diag(matrix))
         try:
@@ -170,6 +179,7 @@ class _Inverse:
         share = 1.0 / pivot if pivot > _SINGULAR * corner else np.nan
         self.value = np.pad(self.value, (0, 1)) + np.outer(share * moved, moved)
         self.index = np.append(self.index, j)
+        self.rows = None
 
     def drop(self, j):
         """A row and column less."""
@@ -178,6 +188,7 @@ class _Inverse:
         column = self.value[rest, at]
         self.value = self.value[np.ix_(rest, rest)] - np.outer(column / self.value[at, at], column)
         self.index = self.index[rest]
+        self.rows = None
 
     def change(self, x, sign):
         """Add ``sign * x x'``."""
