@@ -182,8 +182,8 @@ def _inverse_root(problem, curvature):
             return _InverseRoot(np.diag(1.0 / np.sqrt(problem.ridge)), diagonal=True)
     hessian = np.diag(problem.ridge)
     for first in range(0, len(problem.X), _CHUNK):
-        part = problem.X[first : first + _CHUNK]
-        hessian = hessian + (part * curvature[first : first + _CHUNK, None]).T @ part
+        part = problem.X[first : first + _CHUNK] * np.sqrt(curvature[first : first + _CHUNK, None])
+        hessian = hessian + part.T @ part
     scale = np.sqrt(np.diag(hessian))
     if not np.all(scale > 0):
         return _InverseRoot(np.full((p, p), np.inf))

@@ -182,8 +182,8 @@ class TiltedPoint:
     @cached_property
     def _hessian(self):
         """Second derivative, but for the L1 part (p, p)."""
-        X = self.problem.X
-        return np.diag(self.problem.ridge) + (X * self.curvature[:, None]).T @ X
+        rows = self.problem.X * np.sqrt(self.curvature[:, None])
+        return np.diag(self.problem.ridge) + rows.T @ rows
 
     def segments(self, force):
         """The path of the fit's quadratic model, from corner to corner of the L1 part.
