@@ -26,7 +26,6 @@ _APPROACH = (0.05, 3)  # width and number of steps on all rows before a working 
 _PATIENCE = 25  # steps of a round after which each must go down
 _FINISH = 5e-4  # width from which on an exact finish is tried
 _SMALLEST = 1e-6  # of the responses: residuals below are rounding errors, or near them
-_LARGE = 100  # columns above which singular systems are solved by a cheaper factorisation
 _ROUNDS = 60  # of envelopes, at the most: where numbers overflow none is good
 _SHRINK = 0.1  # factor between two envelope widths
 _WIDEST, _ROUGH, _WARM, _NARROWEST = 0.3, 3e-2, 3e-3, 1e-6  # widths, relative to the residuals
@@ -392,8 +391,7 @@ def _solve(hessian, gradient):
     scaled = hessian / scale[:, None] / scale
     _, solution, info = lapack.dposv(scaled, gradient / scale, lower=True)
     if info:
-        driver = "gelsd" if len(scaled) <= _LARGE else "gelsy"  # several times faster
-        solution = linalg.lstsq(scaled, gradient / scale, lapack_driver=driver, check_finite=False)[0]
+        solution = linalg.lstsq(scaled, gradient / scale, check_finite=False)[0]
     return solution / scale
 
 
