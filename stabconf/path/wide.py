@@ -13,7 +13,9 @@ from .batch import Batch
 __all__ = ["WideBatch"]
 
 _FRESH = 50  # events after which an inverse is made anew
-_SINGULAR = 1e-10  # of a diagonal entry: a pivot below is none
+_REFINEMENTS = 4
+_EXACT, _SOLVED = 1e-14, 1e-11  # relative errors of a solution: to stop at, and to be content with
+_LOST = 1e-5  # share of a number below which its difference to another has lost too many digits
 
 
 class WideBatch(Batch):
@@ -58,50 +60,60 @@ class WideBatch(Batch):
     def _soft_direction(self, line, at_zero, dm):
         """Direction (p,), twice, and the Hessian times it."""
         hessian, force = self._hessian(line), self.force[line]
-        known = self.known[line]
-        if known is None:
-            some = np.delete(np.arange(len(force)), at_zero)
-            known = _Inverse(some, hessian[np.ix_(some, some)])
-            self.known[line] = known
+        some = np.delete(np.arange(len(force)), at_zero)
+        size = np.sqrt(np.diag(hessian))
         d = np.zeros(len(force))
-        pull = np.zeros(len(force))
-        for _ in range(2):
-            d[known.index] += known.value @ (force - pull)[known.index]
-            pull = hessian @ d
-        return d, d, pull
+
+        def times(part):
+            d[known.index] = part
+            return (hessian @ d)[known.index]
+
+        for known in self._known(line, lambda: _Inverse(some, hessian[np.ix_(some, some)])):
+            d[known.index], good = known.solve(times, force[known.index], size[known.index])
+            if good:
+                break
+        return d, d, hessian @ d
 
     def _step_direction(self, line, at_zero, dm):
         """Direction (p,), that without the data rows in slots, and the part of the force that they and the
         penalty take up; fills in the multipliers of those rows."""
+        force = self.force[line]
         weight = 1.0 / self.ridge
-        free = weight * self.force[line]
+        free = weight * force
         weight[at_zero] = 0.0
-        d = weight * self.force[line]
         slots = self.slots[line]
         data = np.flatnonzero((slots >= 0) & (self.column[slots] < 0))
         if not len(data):
-            return d, free, self.ridge * d
-        known = self.known[line]
-        if known is None:
+            return weight * force, free, self.ridge * (weight * force)
+
+        def fresh():
             some = np.flatnonzero(weight)
             X = self.X[np.ix_(slots[data], some)]
-            known = _Inverse(slots[data], (X * weight[some]) @ X.T)
-            self.known[line] = known
-        if known.rows is None:
-            known.rows = self.X[known.index]
-        X = known.rows
+            return _Inverse(slots[data], (X * weight[some]) @ X.T)
+
+        for known in self._known(line, fresh):
+            if known.rows is None:
+                known.rows = self.X[known.index]
+            X = known.rows
+            multipliers, good = known.solve(lambda part, X=X: X @ (weight * (part @ X)), -X @ (weight * force))
+            if good:
+                break
         # Inner step rows are fitted exactly: what steps have left of rounding errors is taken back.
         off = self.v[known.index] - X @ self.theta[line]
         self.theta[line] += weight * ((known.value @ off) @ X)
-        multipliers = np.zeros(len(known.index))
-        for _ in range(2):
-            change = -known.value @ (X @ d)
-            multipliers += change
-            d = weight * (self.force[line] + multipliers @ X)
         place = np.empty(len(self.X), dtype=int)
         place[slots[data]] = data
         dm[place[known.index]] = multipliers
-        return d, free, self.ridge * d - multipliers @ X
+        pull = multipliers @ X
+        d = weight * (force + pull)
+        return d, free, self.ridge * d - pull
+
+    def _known(self, line, fresh):
+        """The inverse of a path, and a fresh one where that is not good enough."""
+        if self.known[line] is not None:
+            yield self.known[line]
+        self.known[line] = fresh()
+        yield self.known[line]
 
     def _along(self, moves):
         out = np.empty((len(moves), len(self.X)))
@@ -131,40 +143,40 @@ class WideBatch(Batch):
         known, j = self.known[line], self.column[row]
         if known is None:
             return
-        known.age += 1
-        if known.age > _FRESH:
-            self.known[line] = None
-        elif self.data_soft:
+        if self.data_soft:
             if joins:
-                known.drop(j)
+                good = known.drop(j)
             else:
                 column = self._hessian(line)[:, j]
-                known.add(j, column[known.index], column[j])
+                good = known.add(j, column[known.index], column[j])
         elif j >= 0:
-            known.change(self.X[known.index, j] / np.sqrt(self.ridge[j]), -1.0 if joins else 1.0)
+            good = known.change(self.X[known.index, j] / np.sqrt(self.ridge[j]), -1.0 if joins else 1.0)
         elif joins:
             slots = self.slots[line]
             weight = 1.0 / self.ridge
             weight[self.column[slots[(slots >= 0) & (self.column[slots] >= 0)]]] = 0.0
             x = weight * self.X[row]
-            known.add(row, self.X[known.index] @ x, self.X[row] @ x)
+            good = known.add(row, self.X[known.index] @ x, self.X[row] @ x)
         else:
-            known.drop(row)
+            good = known.drop(row)
+        if not good:
+            self.known[line] = None
 
     def _change_hessian(self, lines, row, sign):
         for line, x, way in zip(lines, self.X[row], sign, strict=True):
             self.hessian[line] += way * np.outer(x, x)
-            if self.known[line] is not None:
-                self.known[line].change(x[self.known[line].index], way)
+            known = self.known[line]
+            if known is not None and not known.change(x[known.index], way):
+                self.known[line] = None
 
 
 class _Inverse:
     """The inverse ``value`` (k, k) of a positive definite matrix whose rows and columns ``index`` (k,) come
-    and go; NaN where it has none."""
+    and go; NaN where it has none. Changes say whether it is still good for more."""
 
     def __init__(self, index, matrix):
         self.index = index
-        self.rows = None  # of the design that it belongs to, for who cares
+        self.rows = None  # of the design, where they are asked for
         self.age = 0
         scale = np.sqrt(np.diag(matrix))
         try:
@@ -172,14 +184,33 @@ class _Inverse:
         except np.linalg.LinAlgError:
             self.value = np.full(matrix.shape, np.nan)
 
+    def solve(self, times, right, size=1.0):
+        """The solution of a system, refined, and whether it is one: ``times`` is the matrix as a function,
+        ``size`` what errors are relative to."""
+        found = self.value @ right
+        most = np.max(np.abs(right) / size)
+        for _ in range(_REFINEMENTS):
+            left = right - times(found)
+            error = np.max(np.abs(left) / size)
+            if error <= _EXACT * most:
+                return found, True
+            found = found + self.value @ left
+        return found, bool(error <= _SOLVED * most)
+
+    def _good(self, pivot, size):
+        self.age += 1
+        return pivot > _LOST * size and self.age <= _FRESH
+
     def add(self, j, column, corner):
         """A row and column: ``column`` (k,) among the others, ``corner`` its own entry."""
         moved = np.append(self.value @ column, -1.0)
         pivot = corner - column @ moved[:-1]
-        share = 1.0 / pivot if pivot > _SINGULAR * corner else np.nan
-        self.value = np.pad(self.value, (0, 1)) + np.outer(share * moved, moved)
+        if not self._good(pivot, corner):
+            return False
+        self.value = np.pad(self.value, (0, 1)) + np.outer(moved / pivot, moved)
         self.index = np.append(self.index, j)
         self.rows = None
+        return True
 
     def drop(self, j):
         """A row and column less."""
@@ -189,10 +220,13 @@ class _Inverse:
         self.value = self.value[np.ix_(rest, rest)] - np.outer(column / self.value[at, at], column)
         self.index = self.index[rest]
         self.rows = None
+        return self._good(1.0, 1.0)
 
     def change(self, x, sign):
-        """Add ``sign * x x'``."""
+        """``sign * x x'`` more."""
         moved = self.value @ x
         pivot = 1.0 + sign * (x @ moved)
-        share = sign / pivot if pivot > _SINGULAR else np.nan
-        self.value = self.value - np.outer(share * moved, moved)
+        if not self._good(pivot, 1.0):
+            return False
+        self.value = self.value - np.outer((sign / pivot) * moved, moved)
+        return True

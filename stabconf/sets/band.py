@@ -133,6 +133,7 @@ def _chunk(fits, side, work):
 
 def band_conformity(fits, row, z, side, peers):
     """Exact p-values of a new row at candidates (g,)."""
+    (row,), _ = fits.coordinates(row[None])
     out, size = np.empty(len(z)), max(1, _ENTRIES // fits.n)
     for first in range(0, len(z), size):
         part = z[first : first + size]

@@ -157,12 +157,15 @@ class TiltedPoint:
         return reached * length, inside
 
     def ahead(self, at):
-        """Predicted coefficients (p,) where the new residual is ``at``."""
+        """Predicted coefficients (p,) where the new residual is ``at``; those here if they are better."""
         pull, _ = _slope_change(self.loss, self.at, at)
+        problem = replace(self.problem, tilt=self.problem.tilt - pull * self.row)
         theta = self.theta
         for segment in self.segments(pull * self.row):
             theta = segment.theta
-        return theta
+        with np.errstate(over="ignore", invalid="ignore"):
+            better = problem.value(theta) <= problem.value(self.theta)
+        return theta if better else self.theta
 
     def lines(self, length):
         """Segments of a length towards 0; for each the training residuals and their changes, the new row's,
