@@ -4,7 +4,7 @@ from .bands import BandPath, BandRows
 from .chords import chord_fits
 from .clipped import ClippedFit
 from .crossover import crossover, sharpened
-from .follow import follow
+from .following import follow
 from .lines import decided_prefix, merge, ties_of, uncovered
 from .polyline import Polyline, polylines
 from .tilted import Tilted, runs_away, tilted_fits

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..solvers import certify
 from .clipped import ClippedFit
-from .follow import follow
+from .following import follow
 
 __all__ = ["crossover", "sharpened"]
 

@@ -95,21 +95,6 @@ class Polyline:
         """Differences of scores that are ties at coefficients (..., p)."""
         return ties_of(X, theta) + self.blur
 
-    def stretches(self):
-        """``(unknown, first, last, theta, e, move, change)`` of every stretch and ray that leads anywhere.
-
-        From the response ``first`` on, where coefficients and new residual are ``theta`` and ``e``, they
-        change by ``move`` and ``change`` up to ``last``; where that is infinite, per unit of a ray.
-        """
-        for j in np.flatnonzero(np.diff(self.w) > 0):
-            move, change = self.theta[j + 1] - self.theta[j], self.e[j + 1] - self.e[j]
-            yield self.unknown[j], self.w[j], self.w[j + 1], self.theta[j], self.e[j], move, change
-        for corner, way, ray, speed, unknown in zip(
-            (0, -1), (-np.inf, np.inf), self.rays, self.speeds, self.open, strict=True
-        ):
-            if speed or unknown:
-                yield unknown, self.w[corner], way, self.theta[corner], self.e[corner], *ray
-
     def pieces(self, X, v, rank, score, own=1.0, slack=None):
         """Intervals of responses that make up the set (a list of pairs).
 
@@ -126,27 +111,35 @@ class Polyline:
             Added to the new score where it is compared with a row's, instead of a tolerance for ties.
         """
         rows = slice(None) if rank.which is None else rank.which
-        alone, X, v = rank.alone(), X[rows], v[rows]
-        out = []
-        for unknown, first, last, theta, e, move, change in self.stretches():
+        rank, X, v = rank.alone(), X[rows], v[rows]
+        r = v - self.theta @ X.T
+        rates = -(np.diff(self.theta, axis=0) @ X.T)
+        changes = np.diff(self.e)
+        room = -self.ties(X, self.theta) if slack is None else np.repeat(slack[rows][None], len(r), axis=0)
+        out = [(self.w[j], self.w[j + 1]) for j in np.flatnonzero(self.unknown)]
+        for j in np.flatnonzero((np.diff(self.w) > 0) & ~self.unknown):
+            first, last = self.w[j], self.w[j + 1]
+            lines = score.lines(r[j], rates[j], rows)
+            new = score.own_lines(self.e[j], changes[j], own)
+            for low, high in uncovered(lines, new, 1.0, rank, room[j]):
+                ends = [last if end == 1.0 else first + (last - first) * end for end in (low, high)]
+                out.append((ends[0], ends[1]))
+        for corner, way, ray, speed, unknown in zip(
+            (0, -1), (-np.inf, np.inf), self.rays, self.speeds, self.open, strict=True
+        ):
+            start = self.w[corner]
             if unknown:
-                out.append((min(first, last), max(first, last)))
-                continue
-            length = 1.0 if np.isfinite(last) else np.inf
-            speed = last - first if np.isfinite(last) else float(move @ self.x) + change
-            lines = score.lines(v - X @ theta, -ways_of(X, move, length), rows)
-            new = score.own_lines(e, change, own)
-            room = -self.ties(X, theta) if slack is None else slack[rows]
-            for ends in uncovered(lines, new, length, alone, room):
-                ends = [last if end == length else first + speed * end for end in ends]
-                out.append((min(ends), max(ends)))
-        return merge([*out, *((w, w) for w in self._points(X, v, alone, score, own, rows, slack))])
-
-    def _points(self, X, v, rank, score, own, rows, slack):
-        """Corners that are in the set, which no stretch around them need be."""
-        new = score.own_values(self.e, own)[:, None]
-        new = new - self.ties(X, self.theta)[:, None] if slack is None else new + slack[rows]
-        return self.w[~rank.passed(score.values(v - self.theta @ X.T, rows) < new)]
+                out.append((min(start, way), max(start, way)))
+            elif speed:
+                lines = score.lines(r[corner], -ways_of(X, ray[0], np.inf), rows)
+                new = score.own_lines(self.e[corner], ray[1], own)
+                for ends in uncovered(lines, new, np.inf, rank, room[corner]):
+                    ends = [way if np.isinf(end) else start + speed * end for end in ends]
+                    out.append((min(ends), max(ends)))
+        # Corners may be in the set where no stretch around them is.
+        scores = score.own_values(self.e, own)[:, None] + room.reshape(len(r), -1)
+        corners = self.w[~rank.passed(score.values(r, rows) < scores)]
+        return merge([*out, *((w, w) for w in corners)])
 
 
 def polylines(fit, rows, slopes, refit):

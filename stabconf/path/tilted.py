@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .follow import batch_size, follow, stationarity
+from .following import batch_size, follow, stationarity
 
 __all__ = ["Tilted", "runs_away", "tilted_fits"]
 
 _CHUNK = 512  # new rows at a time
 _GENEROUS = 4.0  # watched rows: those within so many times the move that curvature of 1 would give
 _TOLERANCE = 1e-9  # of the stationarity residual, relative to its terms
+_WIDE = 100  # columns from which on fits that vanishing weights hold are not made anew
 _RUNAWAY = 1e-3  # share of the tilt that vanishing weights hold where a fit has no minimiser
 
 
@@ -35,7 +36,8 @@ class Tilted:
     direction : (m, p) array
         Movement of the fits per unit of size of the tilt, on the last stretch.
     endless : (m,) array of bool
-        True where the tilted objective has no minimiser: the fit follows a far response without end.
+        True where the tilted objective has no minimiser: the fit follows a far response without end. Also
+        where nothing is known of it, and the radius is infinite.
     corners : list of (sizes, theta), or None
         Sizes of the tilt (K,) and coefficients (K, p) where each path bends, from its start to its end, if
         asked for; None for a path that was given up.
@@ -122,16 +124,24 @@ def tilted_fits(fit, rows, tilt, refit, corners=False):
                 break
             longest = np.max(length[wider & np.isfinite(length)], initial=0.0)
             count = min(len(key), max(4 * count, np.searchsorted(key, 1.5 * longest)))
+        if fit.extra.any() and p > _WIDE:  # a fresh fit takes long and would hardly be nearer
+            endless[part] |= ~followed[part]
+            radius[part[~followed[part]]] = np.inf
+            continue
         for i in part[~followed[part]] if not infinite else ():
             theta, radius[i] = refit(tilt[i] * rows[i])
             move[i] = theta - fit.theta
-            endless[i] = runs_away(fit.extra, theta, tilt[i] * rows[i])
+            endless[i] = runs_away(fit.extra, theta, tilt[i] * rows[i], radius[i])
     return Tilted(move, radius, followed, direction, endless, bends if corners else None)
 
 
-def runs_away(extra, theta, tilt):
-    """Whether vanishing weights ``extra`` (p,) hold a tilted fit, which would else follow without end."""
-    return bool(np.linalg.norm(extra * theta) > _RUNAWAY * np.linalg.norm(tilt))
+def runs_away(extra, theta, tilt, radius=0.0):
+    """Whether vanishing weights ``extra`` (p,) may hold a tilted fit, which would else follow without end;
+    it is known to lie within ``radius`` of ``theta``."""
+    if not extra.any():
+        return False
+    pull = np.linalg.norm(extra * theta) + np.sqrt(np.max(extra)) * radius
+    return bool(pull > _RUNAWAY * np.linalg.norm(tilt))
 
 
 def _longest(fit, found):

@@ -55,8 +55,8 @@ class BandFits:
         return {sign: fits.clipped for sign, fits in self.fits.items()}
 
     def coordinates(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """As for `Fits`; quantile fits break ties without leaving rows aside."""
-        return rows, np.zeros(len(rows), dtype=bool)
+        """As for `Fits`; both fits have the same design and penalty."""
+        return self.fits[1].coordinates(rows)
 
     def paths(self, rows: np.ndarray) -> list[BandPath]:
         """`BandPath`s of new rows."""
@@ -126,6 +126,7 @@ def band_conformity(
     fits: BandFits, row: np.ndarray, z: np.ndarray, side: Side, peers: Peers, along: Along | None = None
 ) -> np.ndarray:
     """Exact p-values of a new row at candidates (g,)."""
+    (row,), _ = fits.coordinates(row[None])
     out = np.empty(len(z))
     for part in parts_of(fits.n, len(z)):
         scores, new, tie = [], [], np.zeros(1)

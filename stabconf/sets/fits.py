@@ -132,7 +132,10 @@ class Fits:
     @cached_property
     def clipped(self) -> ClippedFit:
         """The `ClippedFit`: by the default solver, for paths start at a minimiser and not near one."""
-        solution = minimise(self.problem, self.ties.coordinates(self.start))
+        usual = self.solving["solver"] != "scipy" and self.solving["tol"] <= 1e-8
+        solution = self.base.solution
+        if not (usual and solution.success):
+            solution = minimise(self.problem, self.ties.coordinates(self.start))
         return crossover(ClippedFit.of(self.problem, solution, self.ties.extra))
 
     @cached_property

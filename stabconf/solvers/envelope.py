@@ -186,8 +186,8 @@ def gram(X: np.ndarray, w: np.ndarray) -> np.ndarray:
     count = len(rows) if sparse else len(w)
     for first in range(0, count, _CHUNK):
         block = rows[first : first + _CHUNK] if sparse else slice(first, first + _CHUNK)
-        part = X[block]
-        total += (part * w[block, None]).T @ part
+        part = X[block] * np.sqrt(w[block, None])
+        total += part.T @ part
     return total
 
 

@@ -25,6 +25,7 @@ _SMALLEST = 1e-6  # of the responses: residuals below are rounding errors, or ne
 _ROUNDS = 60  # of envelopes, at the most: where numbers overflow none is good
 _SHRINK = 0.1  # factor between two envelope widths
 _WIDEST, _ROUGH, _WARM, _NARROWEST = 0.3, 3e-2, 3e-3, 1e-6  # widths, relative to the residuals
+_GOOD = 1e-14  # merit of a point that is good enough
 _EXACT = 1e-15  # merit of a point that is as good as rounding errors let it be
 
 
@@ -36,6 +37,10 @@ def by_newton(
     sample = int(_SAMPLE * math.sqrt(p * n)) + p
     many_rows = n > max(4 * sample, 2000)
     nit = 0
+    if start is not None and problem.lasso.any() and problem.loss.kind != "step":
+        warm = _warm(problem, start, tol)
+        if warm is not None:
+            return warm
     if start is None:
         start = np.zeros(p)
         if many_rows:
@@ -56,6 +61,23 @@ def by_newton(
         if exact.success or exact.gap <= solution.gap:
             return exact
     return solution
+
+
+def _warm(problem: Problem, start: np.ndarray, tol: float) -> Solution | None:
+    """The `Solution` where plain Newton steps lead to it from a start whose coefficients are 0 where its
+    are; None where they do not."""
+    r = problem.residuals(start)
+    u = problem.loss.derivative(r)
+    if not np.all(np.abs(u) < 1e100):
+        return None
+    gradient = problem.ridge * start - problem.X.T @ u + problem.tilt
+    u1 = np.clip(-gradient, -problem.lasso, problem.lasso)
+    u1 = np.where(start != 0, problem.lasso * np.sign(start), u1)
+    here = Point(start, r, u, u1)
+    found = _polish(problem, here)
+    if not envelope_of(problem, here, 1.0).merit(found) <= _GOOD:
+        return None
+    return certify(problem, found.theta, found.u, found.u1, tol=tol, nit=1)
 
 
 def _subsample(problem: Problem, size: int) -> Problem:
@@ -164,24 +186,27 @@ def _active_set(problem: Problem, here: Point) -> Point:
     Rows (and L1 coordinates) strictly inside their slope range must be at 0; with the others' slopes
     constant, what is left is one linear system in theta and the inner multipliers.
     """
-    theta, u, u1 = here.theta, here.u.copy(), here.u1.copy()
-    p = len(theta)
     down, up = problem.loss.slopes
+    u = here.u.copy()
     inner = np.flatnonzero((u > -down) & (u < up))
-    zero = np.flatnonzero(np.abs(u1) < problem.lasso)
-    rows = np.vstack([problem.X[inner], np.eye(p)[zero]])
-    system = np.zeros((p + len(rows), p + len(rows)))
-    system[:p, :p] = np.diag(problem.ridge)
-    system[:p, p:] = -rows.T
-    system[p:, :p] = rows
+    zero = np.abs(here.u1) < problem.lasso
+    free = np.flatnonzero(~zero)
+    count = len(free)
+    rows = problem.X[np.ix_(inner, free)]
+    system = np.zeros((count + len(inner), count + len(inner)))
+    system[:count, :count] = np.diag(problem.ridge[free])
+    system[:count, count:] = -rows.T
+    system[count:, :count] = rows
+    theta = np.where(zero, 0.0, here.theta)
     for _ in range(2):  # the second round only removes rounding errors
-        e = problem.stationarity(theta, u, u1)
-        off = np.concatenate([-e, problem.v[inner] - problem.X[inner] @ theta, -theta[zero]])
-        change = linalg.lstsq(system, off, lapack_driver="gelsy", check_finite=False)[0]
-        theta = theta + change[:p]
-        u[inner] = np.clip(u[inner] + change[p : p + len(inner)], -down, up)
-        u1[zero] = np.clip(u1[zero] - change[p + len(inner) :], -problem.lasso[zero], problem.lasso[zero])
-        theta[zero] = 0.0
+        e = problem.stationarity(theta, u, here.u1)
+        off = problem.v[inner] - rows @ theta[free]
+        right = np.concatenate([-e[free], off])
+        change = linalg.lstsq(system, right, lapack_driver="gelsy", check_finite=False)[0]
+        theta[free] += change[:count]
+        u[inner] = np.clip(u[inner] + change[count:], -down, up)
+    held = np.clip(problem.X.T @ u - problem.tilt, -problem.lasso, problem.lasso)
+    u1 = np.where(zero, held, here.u1)
     return Point(theta, problem.residuals(theta), u, u1)
 
 

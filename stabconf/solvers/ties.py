@@ -3,6 +3,9 @@
 It is the limit of a vanishing ridge penalty. An objective of straight pieces reaches that limit at a small
 weight already. For losses with curvature it lies in the row space of the design, which is then taken as the
 space of coefficients. Either way the minimiser is unique, so that a set of it is defined.
+
+A ridge penalty alone keeps the minimiser in the row space too. Where columns outnumber rows that space,
+with one more coordinate for the part of a new row outside of it, is a smaller problem with the same fits.
 """
 
 from dataclasses import dataclass, replace
@@ -17,6 +20,7 @@ __all__ = ["TieBreak", "smallest_norm", "vanishing_ridge"]
 _VANISHING = 1e-9  # ridge weight per row, in units of the columns, that stands for one tending to 0
 _BELOW_L1 = 1e-4
 _DEPENDENT = 1e-10  # columns of length 1 that are nearer than this to the span of others depend on them
+_FEW = 100  # columns up to which a smaller space is not worth having
 _OUTSIDE = 1e-8  # share of a row outside of the row space
 
 
@@ -25,11 +29,13 @@ class TieBreak:
     """What makes the minimiser of a problem unique.
 
     ``basis`` (p, r) is an orthonormal basis of the row space, None for all coefficients; ``extra`` (p,) are
-    vanishing ridge weights, None where there are none.
+    vanishing ridge weights, None where there are none. ``beyond`` says that a last coordinate is the part of
+    a row outside the row space, which a ridge penalty holds: fits have one new row each, so one serves.
     """
 
     basis: np.ndarray | None = None
     extra: np.ndarray | None = None
+    beyond: bool = False
 
     def apply(self, problem: Problem) -> Problem:
         """The problem with one minimiser."""
@@ -37,17 +43,26 @@ class TieBreak:
             return replace(problem, ridge=problem.ridge + self.extra)
         if self.basis is None:
             return problem
-        none = np.zeros(self.basis.shape[1])
-        tilt = problem.tilt @ self.basis
-        return replace(problem, X=problem.X @ self.basis, ridge=none, lasso=none, tilt=tilt)
+        X = problem.X @ self.basis
+        if self.beyond:
+            X = np.column_stack([X, np.zeros(len(X))])
+        none = np.zeros(X.shape[1])
+        ridge = none + problem.ridge[0]
+        return replace(problem, X=X, ridge=ridge, lasso=none, tilt=self.coordinates(problem.tilt))
 
     def coordinates(self, rows: np.ndarray) -> np.ndarray:
         """Rows, or coefficients, (..., p) in the coordinates of `apply`."""
-        return rows if self.basis is None else rows @ self.basis
+        if self.basis is None:
+            return rows
+        inside = rows @ self.basis
+        if not self.beyond:
+            return inside
+        rest = np.linalg.norm(rows - inside @ self.basis.T, axis=-1, keepdims=True)
+        return np.concatenate([inside, rest], axis=-1)
 
     def outside(self, rows: np.ndarray) -> np.ndarray:
         """Which rows (m, p) have a part that no training row has (bools)."""
-        if self.basis is None:
+        if self.basis is None or self.beyond:
             return np.zeros(len(rows), dtype=bool)
         rest = rows - (rows @ self.basis) @ self.basis.T
         return np.linalg.norm(rest, axis=1) > _OUTSIDE * np.linalg.norm(rows, axis=1)
@@ -56,7 +71,9 @@ class TieBreak:
         """The `Solution` of the problem itself from that of the problem with one minimiser."""
         if self.basis is None and self.extra is None:
             return solution
-        theta = solution.x if self.basis is None else self.basis @ solution.x
+        theta = solution.x
+        if self.basis is not None:
+            theta = self.basis @ theta[: self.basis.shape[1]]
         l1 = solution.l1_multipliers if self.basis is None else np.zeros(len(theta))
         made = certify(problem, theta, solution.multipliers, l1, tol=tol, nit=solution.nit)
         # Multipliers carry the vanishing weights: whether it converged is known with them.
@@ -66,7 +83,7 @@ class TieBreak:
 def smallest_norm(problem: Problem) -> TieBreak:
     """The `TieBreak` of a problem."""
     if np.all(problem.ridge > 0):
-        return TieBreak()
+        return _row_space(problem)
     if problem.loss.kind == "step":
         return vanishing_ridge(problem)
     rank = _rank(problem.X)
@@ -75,6 +92,14 @@ def smallest_norm(problem: Problem) -> TieBreak:
     if problem.ridge.any() or problem.lasso.any():
         return vanishing_ridge(problem)
     return TieBreak(basis=np.ascontiguousarray(linalg.svd(problem.X, full_matrices=False)[2][:rank].T))
+
+
+def _row_space(problem: Problem) -> TieBreak:
+    """The `TieBreak` of a problem that has one minimiser already: a smaller space where there is one."""
+    n, p = problem.X.shape
+    if p <= max(n + 1, _FEW) or problem.lasso.any() or np.ptp(problem.ridge) > 0:
+        return TieBreak()
+    return TieBreak(basis=linalg.qr(problem.X.T, mode="economic")[0], beyond=True)
 
 
 def vanishing_ridge(problem: Problem) -> TieBreak:

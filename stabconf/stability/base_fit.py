@@ -41,6 +41,7 @@ class BaseFit:
     scale: float
     pinned: float = 0.0
     metrics: dict = field(default_factory=dict, repr=False, compare=False)
+    spreads: dict = field(default_factory=dict, repr=False, compare=False)
 
     def predict(self, rows):
         """Predictions at rows (m, p), in units of the response."""
@@ -129,17 +130,9 @@ class BaseFit:
         with np.errstate(invalid="ignore"):  # a region without curvature bounds nothing
             by_rows = float(off @ metric.rows)
         yield by_rows
-        yield min(by_rows, self._spread(metric) * float(np.linalg.norm(off)))
-
-    @cached_property
-    def _gram(self):
-        return self.problem.X.T @ self.problem.X
-
-    def _spread(self, metric):
-        """Largest norm of ``X' c`` in a metric, over vectors c of length 1."""
-        if not np.all(np.isfinite(metric.root.W)):
-            return math.inf
-        return math.sqrt(float(np.linalg.eigvalsh(metric.root.W @ self._gram @ metric.root.W.T)[-1]))
+        if metric.kappa not in self.spreads:
+            self.spreads[metric.kappa] = metric.root.spread(self.problem.X)
+        yield min(by_rows, self.spreads[metric.kappa] * float(np.linalg.norm(off)))
 
     @cached_property
     def widths(self):
@@ -166,6 +159,14 @@ class _InverseRoot:
                     out[block] = np.sqrt(np.einsum("ij,ij->i", moved, moved))
         return np.where(np.isnan(out), np.inf, out)
 
+    def spread(self, X):
+        """Largest norm of ``X' c`` over vectors c of length 1."""
+        if not np.all(np.isfinite(self.W)):
+            return math.inf
+        moved = X @ self.W.T
+        small = moved @ moved.T if len(moved) < moved.shape[1] else moved.T @ moved
+        return math.sqrt(max(float(np.linalg.eigvalsh(small)[-1]), 0.0))
+
     def inflation(self, other):
         """Largest ratio of a norm here to the same vector's norm in ``other``."""
         if not (np.all(np.isfinite(self.W)) and np.all(np.isfinite(other.W))):
@@ -181,8 +182,8 @@ def _inverse_root(problem, curvature):
             return _InverseRoot(np.diag(1.0 / np.sqrt(problem.ridge)), diagonal=True)
     hessian = np.diag(problem.ridge)
     for first in range(0, len(problem.X), _CHUNK):
-        part = problem.X[first : first + _CHUNK]
-        hessian = hessian + (part * curvature[first : first + _CHUNK, None]).T @ part
+        part = problem.X[first : first + _CHUNK] * np.sqrt(curvature[first : first + _CHUNK, None])
+        hessian = hessian + part.T @ part
     scale = np.sqrt(np.diag(hessian))
     if not np.all(scale > 0):
         return _InverseRoot(np.full((p, p), np.inf))

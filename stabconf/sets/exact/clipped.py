@@ -69,11 +69,12 @@ class ClippedSets:
         if loose.any():  # fresh fits, which are near the minimiser
             with np.errstate(divide="ignore", invalid="ignore"):
                 reach = fit.largest_penalty_norm + fit.penalty_norms(rows)
-            loose = np.where(loose > 0, loose * reach, 0.0)
+                loose = np.where(loose > 0, loose * reach, 0.0)
             k_th = k_th + loose
         eta = np.einsum("ij,ij->i", rows, fit.theta + found.move)
         ends = np.where(found.endless, direction * np.inf, eta + direction * k_th)
-        return Ends(ends, simple, np.broadcast_to(np.where(found.endless, 0.0, 2.0 * loose), k_th.shape))
+        known = found.endless & np.isfinite(loose)
+        return Ends(ends, simple, np.broadcast_to(np.where(known, 0.0, 2.0 * loose), k_th.shape))
 
     def _at_bound(self, fit, rows, direction):
         """`Tilted` fits at one end of the slope range; with corners for one-sided sets."""

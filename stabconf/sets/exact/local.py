@@ -23,6 +23,7 @@ _HALVINGS = 12
 _NEWTON = 150  # steps of a fit: one that takes more has slopes beyond measure, and its bounds say so
 _CORNERS = 100  # of the L1 part on one path
 _STEEPEST = 1e6  # curvature counted at most
+_BOUND = 3  # Newton steps that take as long as the bounds of a region
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,15 @@ class _Segment:
         Shares of the whole path.
     begin, end : (n,) arrays
         Predicted changes of the rows' residuals there.
+    theta : (p,) array
+        Predicted coefficients at the end.
     """
 
     first: float
     last: float
     begin: np.ndarray
     end: np.ndarray
+    theta: np.ndarray
 
 
 class TiltedPoint:
@@ -57,11 +61,11 @@ class TiltedPoint:
 
     def __init__(self, fits, row, at, start):
         self.at, self.row, self.loss, self.extra = at, row, fits.loss, fits.ties.extra
-        self.tries = 0  # lengths that `decide` looked at
         down, up = fits.loss.slopes
         slope = float(fits.loss.derivative(at)) if math.isfinite(at) else (up if at > 0 else -down)
         self.problem = replace(fits.problem, tilt=-slope * row)
         self.solution = minimise(self.problem, start, max_iter=_NEWTON)
+        self.solves = self.solution.nit
         self.theta = self.solution.x
         self.base = BaseFit(self.problem, self.solution, 0.0, 1.0)
         self.curvature = np.minimum(fits.loss.curvature(self.solution.r), _STEEPEST)
@@ -70,6 +74,11 @@ class TiltedPoint:
     def runs_away(self):
         """Whether vanishing weights alone hold the fit, so that it follows far responses without end."""
         return self.extra is not None and runs_away(self.extra, self.theta, self.problem.tilt)
+
+    @property
+    def work(self):
+        """What it took, in Newton steps or what takes about as long."""
+        return self.solves + _BOUND * len(self.base.metrics)
 
     @property
     def w(self):
@@ -91,7 +100,6 @@ class TiltedPoint:
         failed, tried = math.inf, length
         while length > max(best, least):
             reached, kind = self._decided(length, rank, score, own)
-            self.tries += 1
             if reached > best:
                 best, inside = reached, kind
             if reached < length:
@@ -148,6 +156,17 @@ class TiltedPoint:
                 break
         return reached * length, inside
 
+    def ahead(self, at):
+        """Predicted coefficients (p,) where the new residual is ``at``; those here if they are better."""
+        pull, _ = _slope_change(self.loss, self.at, at)
+        problem = replace(self.problem, tilt=self.problem.tilt - pull * self.row)
+        theta = self.theta
+        for segment in self.segments(pull * self.row):
+            theta = segment.theta
+        with np.errstate(over="ignore", invalid="ignore"):
+            better = problem.value(theta) <= problem.value(self.theta)
+        return theta if better else self.theta
+
     def lines(self, length):
         """Segments of a length towards 0; for each the training residuals and their changes, the new row's,
         and bounds on errors."""
@@ -166,8 +185,8 @@ class TiltedPoint:
     @cached_property
     def _hessian(self):
         """Second derivative, but for the L1 part (p, p)."""
-        X = self.problem.X
-        return np.diag(self.problem.ridge) + (X * self.curvature[:, None]).T @ X
+        rows = self.problem.X * np.sqrt(self.curvature[:, None])
+        return np.diag(self.problem.ridge) + rows.T @ rows
 
     def segments(self, force):
         """The path of the fit's quadratic model, from corner to corner of the L1 part.
@@ -180,6 +199,7 @@ class TiltedPoint:
         at, move = 0.0, np.zeros(len(theta))
         for _ in range(_CORNERS):
             d = np.zeros(len(theta))
+            self.solves += 1
             try:
                 d[free] = np.linalg.solve(self._hessian[np.ix_(free, free)], force[free])
             except np.linalg.LinAlgError:
@@ -194,15 +214,18 @@ class TiltedPoint:
             step = min(max(min(leave[j], enter[j]), 0.0), 1.0 - at)
             begin = -(X @ move)
             move = move + step * d
-            yield _Segment(at, at + step, begin, -(X @ move))
+            theta = np.where(free, theta + step * d, 0.0)
+            if at + step < 1.0 and free[j]:
+                theta[j] = 0.0
+            yield _Segment(at, at + step, begin, -(X @ move), theta.copy())
             at += step
             if at >= 1.0:
                 return
-            theta, u = np.where(free, theta + step * d, 0.0), np.where(free, u, u + step * rate)
+            u = np.where(free, u, u + step * rate)
             free[j] = not free[j]
             sign[j] = (-1.0 if up[j] <= down[j] else 1.0) if free[j] else 0.0
             if not free[j]:
-                theta[j], u[j] = 0.0, (-1.0 if d[j] < 0 else 1.0) * lasso[j]
+                u[j] = (-1.0 if d[j] < 0 else 1.0) * lasso[j]
 
     def remainder(self, changes):
         """How far each row's slope may be from its prediction up to some changes of the residuals.

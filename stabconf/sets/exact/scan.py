@@ -21,7 +21,8 @@ _FAR = 1000.0  # a residual, in scales, where no finite end is certain
 _STEEP = 1e6  # or one with this slope, if that is nearer
 _GROWTH = 10.0  # of the length that is tried first at the next fit
 _DOUBLINGS = 40
-_COLUMNS = 200.0  # up to which a fit may take several bounds
+_WORK = 4e10  # multiplications for one row, at most
+_LEAST = 50  # Newton steps for one row, whatever they take
 OUT, IN, UNKNOWN = "out", "in", "unknown"  # what is beyond the residuals that are looked at
 
 
@@ -55,6 +56,8 @@ class _Walk:
         self.fits, self.row, self.rank, self.score, self.own, self.tol = fits, row, rank, score, own, tol
         self.pieces, self.loose, self.count = [], tol, 0
         self.theta = fits.base.solution.x
+        n, p = fits.problem.X.shape
+        self.most = max(_WORK / (p * p * (n + p)), _LEAST) / 2
         self.middle = self.point(0.0).w
 
     def point(self, at, start=None):
@@ -77,9 +80,7 @@ class _Walk:
             return
         if beyond != OUT:
             self.keep(here.w, direction * math.inf, decided=beyond == IN)
-        length, fits, tries = max(1.0, far), 1, 0
-        # With many columns a bound between fits takes longer than a fit.
-        most = budget * min(max(_COLUMNS / len(self.row), 0.5), 10.0)
+        length, fits, work = max(1.0, far), 1, 0
         while at:
             last, least = here, here.shortest(0.1 * self.tol)
             length = min(abs(at), _GROWTH * length)
@@ -88,11 +89,11 @@ class _Walk:
             if small:
                 reached, inside, length = min(least, abs(at)), True, max(length, least)
             at = direction * max(min(abs(at) - reached, math.nextafter(abs(at), 0.0)), 0.0)
-            fits, tries = fits + 1, tries + here.tries
-            if (fits > budget or tries > most) and at:
+            fits, work = fits + 1, work + last.work
+            if (fits > budget or work > self.most) and at:
                 self.keep(last.w, self.middle, decided=False)
                 return
-            here = self.point(at, last.theta) if at else None
+            here = self.point(at, last.ahead(at)) if at else None
             if inside:
                 self.keep(last.w, self.middle if here is None else here.w)
 

@@ -1,145 +1,18 @@
-"""Following the minimiser of a clipped objective as its linear term grows: the tilted fits T(t).
+"""Paths under way: many at once, from event to event (theory, section 5).
 
-Between two events the minimiser moves on a line: with H = P plus the inner soft rows and Z the inner step
-rows, ``H d = X_Z' dm + force`` and ``X_Z d = 0``. An event is a row that reaches a bound of its slope (it
-becomes an outer row) or a threshold of its residual (an inner one). A batch of paths from one start is
-followed at once, each with its own sets of rows, looking only at the rows that may change sides; who calls
-checks afterwards that no other row did (theory, section 5).
+`following.follow` starts a batch and asks it to advance until every path has arrived. Arrays have one row
+per path. ``slots`` hold the inner step rows of a path, -1 if empty.
 """
-
-from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Followed", "batch_size", "follow", "stationarity"]
+__all__ = ["Batch", "solve"]
 
-_STEPS = 4  # steps per coefficient and watched row before a path is given up
 _VANISHED = 1e-4  # of the length: what vanishing weights can hold is less
-_GROSS = 1e-4  # of the sum of all pulls, which rounding errors are relative to where all terms are small
 _STILL = 1e-11  # a relative movement below this is none
-_ENTRIES = 2_000_000  # of arrays with a line a path
 
 
-@dataclass(frozen=True)
-class Followed:
-    """Where B paths ended.
-
-    Attributes
-    ----------
-    theta : (B, p) array
-    position : (B,) array
-        What was reached of the length.
-    u, side : (B, c) arrays
-        Slopes of the rows that were watched, and the bounds that they are at.
-    arrived : (B,) array of bool
-        False where a path was given up; theta is then where it started.
-    steps : (B,) array of int
-    corners : list of (positions, theta) or None
-        Where each path bends, (K,) and (K, p) arrays from its start to its end, if asked for.
-    direction : (B, p) array
-        Movement of theta per unit of position on the last stretch.
-    endless : (B,) array of bool
-        True where nothing but vanishing weights resists the force on the last stretch, at whose first point
-        the path then ends: in the limit the fit goes on without end and the force grows no further.
-    """
-
-    theta: np.ndarray
-    position: np.ndarray
-    u: np.ndarray
-    side: np.ndarray
-    arrived: np.ndarray
-    steps: np.ndarray
-    corners: list | None
-    direction: np.ndarray
-    endless: np.ndarray
-
-
-def follow(fit, watched, force, *, length=1.0, corners=False, limit=True):
-    """Follow the minimiser from position 0 to ``length``, which may be infinite.
-
-    Parameters
-    ----------
-    fit : ClippedFit
-        Start of every path.
-    watched : (c,) array of int
-        Rows that may change sides; all inner step rows must be among them.
-    force : (B, p) array
-        Change of minus the linear term per unit of position.
-    length : float
-    corners : bool
-        Record the corners of the paths.
-    limit : bool
-        Take vanishing weights as tending to 0, so that a path which they alone hold is endless; False
-        follows it with the weights as they are.
-
-    Returns
-    -------
-    Followed
-    """
-    batch = _Batch(fit, watched, force, length, limit)
-    total, p = batch.theta.shape
-    direction, theta, steps = np.zeros((total, p)), batch.theta.copy(), np.zeros(total, dtype=int)
-    u, side = batch.u.copy(), batch.side.copy()
-    arrived, index = np.zeros(total, dtype=bool), np.arange(total)
-    endless, position = np.zeros(total, dtype=bool), np.zeros(total)
-    seen = []
-    for step in range(1, _STEPS * (p + len(watched)) + 50):
-        done = batch.advance()
-        lost = ~np.isfinite(batch.theta).all(axis=1)  # a Hessian became singular
-        done &= ~lost
-        if corners:
-            seen.append((index, *batch.corner))
-        if done.any():
-            at = index[done]
-            seen.append((at, batch.position[done], batch.theta[done]))
-            theta[at], u[at], side[at] = batch.theta[done], batch.slopes()[done], batch.side[done]
-            arrived[at], steps[at], direction[at] = True, step, batch.direction[done]
-            endless[at], position[at] = batch.endless[done], batch.position[done]
-        over = done | lost
-        if over.any():
-            index = index[~over]
-            if not len(index):
-                break
-            batch.keep(~over)
-    steps[index] = step
-    bends = _by_path(seen, total) if corners else None
-    return Followed(theta, position, u, side, arrived, steps, bends, direction, endless)
-
-
-def batch_size(fit):
-    """How many paths to follow at once: each holds residuals of all rows and a matrix of all columns."""
-    n, p = fit.X.shape
-    return max(1, _ENTRIES // max(n, p * p))
-
-
-def _by_path(seen, total):
-    """Corners path by path, from those of all paths step by step."""
-    paths = np.concatenate([index for index, _, _ in seen])
-    order = np.argsort(paths, kind="stable")
-    position, theta = (np.concatenate(parts)[order] for parts in list(zip(*seen, strict=True))[1:])
-    cuts = np.searchsorted(paths[order], np.arange(1, total))
-    return list(zip(np.split(position, cuts), np.split(theta, cuts), strict=True))
-
-
-def stationarity(fit, watched, found, force):
-    """Stationarity residuals where paths arrived, relative to the size of their terms (B,).
-
-    ``force`` (B, p) is what was applied in all since ``fit``.
-    """
-    X, delta = fit.X[watched], found.theta - fit.theta
-    soft = fit.soft[watched] & (fit.side[watched] == 0)
-    unwatched = fit.curvature - X[soft].T @ X[soft]
-    change = (found.u - fit.u[watched]) @ X
-    e = fit.e + fit.ridge * delta + delta @ unwatched - change - force
-    terms = np.abs(fit.ridge * delta) + np.abs(delta @ unwatched) + np.abs(change) + np.abs(force)
-    size = np.max(terms, axis=1) + np.max(np.abs(fit.ridge * fit.theta), initial=0.0)
-    size = np.maximum(size, _GROSS * fit.gross_pull)
-    with np.errstate(invalid="ignore"):
-        relative = np.max(np.abs(e), axis=1) / np.maximum(size, 1e-300)
-    return np.where(np.isnan(relative), np.inf, relative)
-
-
-class _Batch:
+class Batch:
     """Paths under way. Arrays have one line a path; ``slots`` hold the inner step rows, -1 if empty."""
 
     def __init__(self, fit, watched, force, length, limit):
@@ -165,7 +38,7 @@ class _Batch:
         slots[: len(exact)] = [place[row] for row in exact.tolist()]
         self.slots = np.repeat(slots[None], size, axis=0)
         self.loose = np.array([place[row] for row in loose.tolist()], dtype=int)
-        self.inverse = fit.hessian_inverse
+        self.inverse = fit.hessian_inverse  # one for all paths, or one each where rows may change it
         if self.any_soft:
             self.inverse = np.repeat(self.inverse[None], size, axis=0)
         self.lines = np.arange(size)
@@ -175,7 +48,7 @@ class _Batch:
         """Go on with some of the paths only."""
         for name in ("force", "theta", "r", "u", "side", "position", "slots", "stuck"):
             setattr(self, name, getattr(self, name)[which])
-        if self.any_soft:
+        if self.inverse.ndim == 3:
             self.inverse = self.inverse[which]
         self.lines = np.arange(len(self.theta))
 
@@ -192,7 +65,7 @@ class _Batch:
         d, dm = self._direction()
         self.corner = self.position, self.theta.copy()
         d[close], dm[close] = 0.0, 0.0
-        dr = -(d @ self.X.T)
+        dr = -self._along(d)
         leave, slot, towards = self._next_leaving(dm)
         enter, row, onto = self._next_crossing(dr)
         h = np.minimum(np.minimum(leave, enter), rest)
@@ -215,6 +88,10 @@ class _Batch:
         self._cross(moving[~leaves], row, onto)
         return done
 
+    def _along(self, moves):
+        """How much the rows' predictions change on moves (B, p) of theta."""
+        return moves @ self.X.T
+
     def _runs_away(self, d, h):
         """Whether a path goes on without end for all that is not vanishing (B,)."""
         if self.extra is None:
@@ -235,14 +112,19 @@ class _Batch:
         free, dm = (self.inverse @ self.force[..., None])[..., 0], np.zeros(self.slots.shape)
         # Inner step rows are fitted exactly: what steps have left of rounding errors is taken back.
         off = np.where(used, self.v[slots] - (rows @ self.theta[..., None])[..., 0], 0.0)
-        found, back = _solve(system, -(towards @ self.force[..., None])[..., 0], off)
+        found, back = solve(system, -(towards @ self.force[..., None])[..., 0], off)
         self.theta += (back[:, None, :] @ towards)[:, 0]
         dm[:, : found.shape[1]] = found
         d = free + (found[:, None, :] @ towards)[:, 0]
+        return self._unless_held(d, free), dm
+
+    def _unless_held(self, d, free):
+        """Directions, 0 where the inner rows take up the whole force; ``free`` (B, p) are those without
+        them."""
         self.still = _STILL * np.max(np.abs(free), axis=1)  # what cancels leaves rounding errors
         held = (np.max(np.abs(d), axis=1) <= self.still) | (self.slots >= 0).all(axis=1)
-        d[held] = 0.0  # the inner rows take up the whole force
-        return d, dm
+        d[held] = 0.0
+        return d
 
     def _next_leaving(self, dm):
         """How far each path can go until a slot's multiplier is at a bound: distance, slot, side."""
@@ -359,7 +241,7 @@ class _Batch:
         self.inverse[lines] -= (sign / pivot)[:, None, None] * change
 
 
-def _solve(system, *rights):
+def solve(system, *rights):
     """Solve small systems, one a line, for several right sides; NaN where one is singular beyond help."""
     scale = 1.0 / np.sqrt(np.einsum("bii->bi", system))
     scaled = system * scale[:, :, None] * scale[:, None, :]

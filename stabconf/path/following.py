@@ -1,0 +1,146 @@
+"""Following the minimiser of a clipped objective as its linear term grows: the tilted fits T(t).
+
+Between two events the minimiser moves on a line: with H = P plus the inner soft rows and Z the inner step
+rows, ``H d = X_Z' dm + force`` and ``X_Z d = 0``. An event is a row that reaches a bound of its slope (it
+becomes an outer row) or a threshold of its residual (an inner one). A batch of paths from one start is
+followed at once, each with its own sets of rows, looking only at the rows that may change sides; who calls
+checks afterwards that no other row did (theory, section 5).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .batch import Batch
+from .wide import WideBatch
+
+__all__ = ["Followed", "batch_size", "follow", "stationarity"]
+
+_STEPS = 4  # steps per coefficient and watched row before a path is given up
+_WORK = 8e8  # or this many over the squared number of columns, half of it where weights vanish
+_LEAST = 500
+_GROSS = 1e-4  # of the sum of all pulls, which rounding errors are relative to where all terms are small
+_ENTRIES = 2_000_000  # of arrays with a line a path
+_WIDE = 100  # columns from which on coefficients that the L1 part holds at 0 are left out of systems
+
+
+@dataclass(frozen=True)
+class Followed:
+    """Where B paths ended.
+
+    Attributes
+    ----------
+    theta : (B, p) array
+    position : (B,) array
+        What was reached of the length.
+    u, side : (B, c) arrays
+        Slopes of the rows that were watched, and the bounds that they are at.
+    arrived : (B,) array of bool
+        False where a path was given up; theta is then where it started.
+    steps : (B,) array of int
+    corners : list of (positions, theta) or None
+        Where each path bends, (K,) and (K, p) arrays from its start to its end, if asked for.
+    direction : (B, p) array
+        Movement of theta per unit of position on the last stretch.
+    endless : (B,) array of bool
+        True where nothing but vanishing weights resists the force on the last stretch, at whose first point
+        the path then ends: in the limit the fit goes on without end and the force grows no further.
+    """
+
+    theta: np.ndarray
+    position: np.ndarray
+    u: np.ndarray
+    side: np.ndarray
+    arrived: np.ndarray
+    steps: np.ndarray
+    corners: list | None
+    direction: np.ndarray
+    endless: np.ndarray
+
+
+def follow(fit, watched, force, *, length=1.0, corners=False, limit=True):
+    """Follow the minimiser from position 0 to ``length``, which may be infinite.
+
+    Parameters
+    ----------
+    fit : ClippedFit
+        Start of every path.
+    watched : (c,) array of int
+        Rows that may change sides; all inner step rows must be among them.
+    force : (B, p) array
+        Change of minus the linear term per unit of position.
+    length : float
+    corners : bool
+        Record the corners of the paths.
+    limit : bool
+        Take vanishing weights as tending to 0, so that a path which they alone hold is endless; False
+        follows it with the weights as they are.
+
+    Returns
+    -------
+    Followed
+    """
+    kind = WideBatch if len(fit.theta) > _WIDE and len(fit.X) > fit.count else Batch
+    batch = kind(fit, watched, force, length, limit)
+    total, p = batch.theta.shape
+    direction, theta, steps = np.zeros((total, p)), batch.theta.copy(), np.zeros(total, dtype=int)
+    u, side = batch.u.copy(), batch.side.copy()
+    arrived, index = np.zeros(total, dtype=bool), np.arange(total)
+    endless, position = np.zeros(total, dtype=bool), np.zeros(total)
+    seen = []
+    work = _WORK / p**2 / (2 if fit.extra.any() else 1)
+    most = min(_STEPS * (p + len(watched)) + 50, max(int(work), _LEAST))
+    for step in range(1, most):
+        done = batch.advance()
+        lost = ~np.isfinite(batch.theta).all(axis=1)  # a Hessian became singular
+        done &= ~lost
+        if corners:
+            seen.append((index, *batch.corner))
+        if done.any():
+            at = index[done]
+            seen.append((at, batch.position[done], batch.theta[done]))
+            theta[at], u[at], side[at] = batch.theta[done], batch.slopes()[done], batch.side[done]
+            arrived[at], steps[at], direction[at] = True, step, batch.direction[done]
+            endless[at], position[at] = batch.endless[done], batch.position[done]
+        over = done | lost
+        if over.any():
+            index = index[~over]
+            if not len(index):
+                break
+            batch.keep(~over)
+    steps[index] = step
+    bends = _by_path(seen, total) if corners else None
+    return Followed(theta, position, u, side, arrived, steps, bends, direction, endless)
+
+
+def batch_size(fit):
+    """How many paths to follow at once: each holds residuals of all rows and a matrix of all columns."""
+    n, p = fit.X.shape
+    return max(1, _ENTRIES // max(n, p * p))
+
+
+def _by_path(seen, total):
+    """Corners path by path, from those of all paths step by step."""
+    paths = np.concatenate([index for index, _, _ in seen])
+    order = np.argsort(paths, kind="stable")
+    position, theta = (np.concatenate(parts)[order] for parts in list(zip(*seen, strict=True))[1:])
+    cuts = np.searchsorted(paths[order], np.arange(1, total))
+    return list(zip(np.split(position, cuts), np.split(theta, cuts), strict=True))
+
+
+def stationarity(fit, watched, found, force):
+    """Stationarity residuals where paths arrived, relative to the size of their terms (B,).
+
+    ``force`` (B, p) is what was applied in all since ``fit``.
+    """
+    X, delta = fit.X[watched], found.theta - fit.theta
+    soft = fit.soft[watched] & (fit.side[watched] == 0)
+    unwatched = fit.curvature - X[soft].T @ X[soft]
+    change = (found.u - fit.u[watched]) @ X
+    e = fit.e + fit.ridge * delta + delta @ unwatched - change - force
+    terms = np.abs(fit.ridge * delta) + np.abs(delta @ unwatched) + np.abs(change) + np.abs(force)
+    size = np.max(terms, axis=1) + np.max(np.abs(fit.ridge * fit.theta), initial=0.0)
+    size = np.maximum(size, _GROSS * fit.gross_pull)
+    with np.errstate(invalid="ignore"):
+        relative = np.max(np.abs(e), axis=1) / np.maximum(size, 1e-300)
+    return np.where(np.isnan(relative), np.inf, relative)

@@ -1,0 +1,233 @@
+"""Paths with many columns and an L1 part: coefficients that it holds at 0 are left out of all systems.
+
+What is left is small and changes by one row and column an event, so that its inverse is kept and updated
+(theory, section 5). With soft rows it is that of the Hessian among the free coefficients; with steps it is
+that of ``X_ZF P_F^-1 X_ZF'``, Z the data rows that are fitted exactly and F the free coefficients. One step
+of refinement makes up for what updates lose.
+"""
+
+import numpy as np
+
+from .batch import Batch
+
+__all__ = ["WideBatch"]
+
+_FRESH = 50  # events after which an inverse is made anew
+_REFINEMENTS = 4
+_EXACT, _SOLVED = 1e-14, 1e-11  # relative errors of a solution: to stop at, and to be content with
+_LOST = 1e-5  # share of a number below which its difference to another has lost too many digits
+
+
+class WideBatch(Batch):
+    """A batch whose systems are solved path by path."""
+
+    def __init__(self, fit, watched, force, length, limit):
+        super().__init__(fit, watched, force, length, limit)
+        self.ridge = fit.ridge
+        self.data_soft = bool(fit.soft[0])
+        # The coefficient of a row of the L1 part, -1 for data rows.
+        self.column = np.where(watched >= fit.count, np.argmax(self.X, axis=1), -1)
+        self.data_rows = self.X[self.column < 0]
+        self.known = [None] * len(force)
+        self.inverse = np.zeros((0, 0))  # not used: each path has its own in ``known``
+        self.hessian = np.diag(fit.ridge) + fit.curvature
+        if self.any_bounded:  # rows that come and go change it
+            self.hessian = np.repeat(self.hessian[None], len(force), axis=0)
+
+    def keep(self, which):
+        super().keep(which)
+        self.known = [self.known[line] for line in np.flatnonzero(which)]
+        if self.hessian.ndim == 3:
+            self.hessian = self.hessian[which]
+
+    def _hessian(self, line):
+        return self.hessian[line] if self.hessian.ndim == 3 else self.hessian
+
+    def _direction(self):
+        d = np.zeros(self.theta.shape)
+        free = np.zeros(self.theta.shape)
+        dm = np.zeros(self.slots.shape)
+        find = self._soft_direction if self.data_soft else self._step_direction
+        for line in self.lines:
+            slots = self.slots[line]
+            zero = (slots >= 0) & (self.column[slots] >= 0)
+            at_zero = self.column[slots[zero]]
+            self.theta[line, at_zero] = 0.0
+            d[line], free[line], pull = find(line, at_zero, dm[line])
+            dm[line, zero] = (pull - self.force[line])[at_zero]  # what holds a coefficient at 0
+        return self._unless_held(d, free), dm
+
+    def _soft_direction(self, line, at_zero, dm):
+        """Direction (p,), twice, and the Hessian times it."""
+        hessian, force = self._hessian(line), self.force[line]
+        some = np.delete(np.arange(len(force)), at_zero)
+        size = np.sqrt(np.diag(hessian))
+        d = np.zeros(len(force))
+
+        def times(part):
+            d[known.index] = part
+            return (hessian @ d)[known.index]
+
+        for known in self._known(line, lambda: _Inverse(some, hessian[np.ix_(some, some)])):
+            d[known.index], good = known.solve(times, force[known.index], size[known.index])
+            if good:
+                break
+        return d, d, hessian @ d
+
+    def _step_direction(self, line, at_zero, dm):
+        """Direction (p,), that without the data rows in slots, and the part of the force that they and the
+        penalty take up; fills in the multipliers of those rows."""
+        force = self.force[line]
+        weight = 1.0 / self.ridge
+        free = weight * force
+        weight[at_zero] = 0.0
+        slots = self.slots[line]
+        data = np.flatnonzero((slots >= 0) & (self.column[slots] < 0))
+        if not len(data):
+            return weight * force, free, self.ridge * (weight * force)
+
+        def fresh():
+            some = np.flatnonzero(weight)
+            X = self.X[np.ix_(slots[data], some)]
+            return _Inverse(slots[data], (X * weight[some]) @ X.T)
+
+        for known in self._known(line, fresh):
+            if known.rows is None:
+                known.rows = self.X[known.index]
+            X = known.rows
+            right = -X @ (weight * force)
+            multipliers, good = known.solve(lambda part, X=X: X @ (weight * (part @ X)), right)
+            if good:
+                break
+        # Inner step rows are fitted exactly: what steps have left of rounding errors is taken back.
+        off = self.v[known.index] - X @ self.theta[line]
+        self.theta[line] += weight * ((known.value @ off) @ X)
+        place = np.empty(len(self.X), dtype=int)
+        place[slots[data]] = data
+        dm[place[known.index]] = multipliers
+        pull = multipliers @ X
+        d = weight * (force + pull)
+        return d, free, self.ridge * d - pull
+
+    def _known(self, line, fresh):
+        """The inverse of a path, and a fresh one where that is not good enough."""
+        if self.known[line] is not None:
+            yield self.known[line]
+        self.known[line] = fresh()
+        yield self.known[line]
+
+    def _along(self, moves):
+        out = np.empty((len(moves), len(self.X)))
+        data = self.column < 0
+        out[:, data] = moves @ self.data_rows.T
+        out[:, ~data] = moves[:, self.column[~data]]
+        return out
+
+    def _leave(self, lines, slot, towards):
+        rows = self.slots[lines, slot[lines]]
+        super()._leave(lines, slot, towards)
+        for line, row in zip(lines, rows, strict=True):
+            self._changed(line, row, joins=False)
+
+    def _cross(self, lines, row, onto):
+        before = self.slots[lines].copy()
+        super()._cross(lines, row, onto)
+        for line, was, entering in zip(lines, before, row[lines], strict=True):
+            changed = np.flatnonzero(self.slots[line] != was)
+            if len(changed) == 1 and was[changed[0]] < 0:
+                self._changed(line, entering, joins=True)
+            elif len(changed):
+                self.known[line] = None
+
+    def _changed(self, line, row, joins):
+        """Keep up with a row that joins the slots or leaves them."""
+        known, j = self.known[line], self.column[row]
+        if known is None:
+            return
+        if self.data_soft:
+            if joins:
+                good = known.drop(j)
+            else:
+                column = self._hessian(line)[:, j]
+                good = known.add(j, column[known.index], column[j])
+        elif j >= 0:
+            good = known.change(self.X[known.index, j] / np.sqrt(self.ridge[j]), -1.0 if joins else 1.0)
+        elif joins:
+            slots = self.slots[line]
+            weight = 1.0 / self.ridge
+            weight[self.column[slots[(slots >= 0) & (self.column[slots] >= 0)]]] = 0.0
+            x = weight * self.X[row]
+            good = known.add(row, self.X[known.index] @ x, self.X[row] @ x)
+        else:
+            good = known.drop(row)
+        if not good:
+            self.known[line] = None
+
+    def _change_hessian(self, lines, row, sign):
+        for line, x, way in zip(lines, self.X[row], sign, strict=True):
+            self.hessian[line] += way * np.outer(x, x)
+            known = self.known[line]
+            if known is not None and not known.change(x[known.index], way):
+                self.known[line] = None
+
+
+class _Inverse:
+    """The inverse ``value`` (k, k) of a positive definite matrix whose rows and columns ``index`` (k,) come
+    and go; NaN where it has none. Changes say whether it is still good for more."""
+
+    def __init__(self, index, matrix):
+        self.index = index
+        self.rows = None  # of the design, where they are asked for
+        self.age = 0
+        scale = np.sqrt(np.diag(matrix))
+        try:
+            self.value = np.linalg.inv(matrix / scale[:, None] / scale) / scale[:, None] / scale
+        except np.linalg.LinAlgError:
+            self.value = np.full(matrix.shape, np.nan)
+
+    def solve(self, times, right, size=1.0):
+        """The solution of a system, refined, and whether it is one: ``times`` is the matrix as a function,
+        ``size`` what errors are relative to."""
+        found = self.value @ right
+        most = np.max(np.abs(right) / size)
+        for _ in range(_REFINEMENTS):
+            left = right - times(found)
+            error = np.max(np.abs(left) / size)
+            if error <= _EXACT * most:
+                return found, True
+            found = found + self.value @ left
+        return found, bool(error <= _SOLVED * most)
+
+    def _good(self, pivot, size):
+        self.age += 1
+        return pivot > _LOST * size and self.age <= _FRESH
+
+    def add(self, j, column, corner):
+        """A row and column: ``column`` (k,) among the others, ``corner`` its own entry."""
+        moved = np.append(self.value @ column, -1.0)
+        pivot = corner - column @ moved[:-1]
+        if not self._good(pivot, corner):
+            return False
+        self.value = np.pad(self.value, (0, 1)) + np.outer(moved / pivot, moved)
+        self.index = np.append(self.index, j)
+        self.rows = None
+        return True
+
+    def drop(self, j):
+        """A row and column less."""
+        at = int(np.flatnonzero(self.index == j)[0])
+        rest = np.delete(np.arange(len(self.index)), at)
+        column = self.value[rest, at]
+        self.value = self.value[np.ix_(rest, rest)] - np.outer(column / self.value[at, at], column)
+        self.index = self.index[rest]
+        self.rows = None
+        return self._good(1.0, 1.0)
+
+    def change(self, x, sign):
+        """``sign * x x'`` more."""
+        moved = self.value @ x
+        pivot = 1.0 + sign * (x @ moved)
+        if not self._good(pivot, 1.0):
+            return False
+        self.value = self.value - np.outer((sign / pivot) * moved, moved)
+        return True
