@@ -145,7 +145,6 @@ def _not_lipschitz(fits: Any, what: str, fix: str) -> str:
 def _needs(name: str, fits: Any, asked: Request) -> dict[str, tuple[bool, str]]:
     """What methods need: whether it is there, and what to say if not."""
     loss, score = fits.loss, asked.score
-    curved = loss is not None and loss.softness is None
     known = loss is None or math.isfinite(loss.lipschitz)
     return {
         "sizes": (
@@ -170,7 +169,7 @@ def _needs(name: str, fits: Any, asked: Request) -> dict[str, tuple[bool, str]]:
             "with all rows use stabconf.fit_quantiles",
         ),
         "bends once": (
-            not curved or loss.bends_once,
+            loss is None or loss.bends_once,
             f"method={name!r} needs a loss whose slope bends once on each side of 0 (bends_once), which "
             f"{'' if loss is None else loss.describe()} does not declare: use method='stable', which "
             "encloses the exact set",
