@@ -78,7 +78,9 @@ def fit(
         Centre and scale the columns and the response (recommended). False takes everything as it is, the
         parameters of the loss too.
     missing : {"drop", "raise"}
+        What is done with rows that lack a value: left out, or an error.
     solver : {"auto", "newton", "scipy"}
+        "newton" (the default) is exact for LAD and quantile loss, "scipy" runs L-BFGS.
     tol : float
         Relative duality gap at which the fit counts as converged.
     max_iter : int
@@ -95,6 +97,7 @@ def fit(
     Returns
     -------
     Results or EstimatorResults
+        The latter where an estimator was given.
 
     Examples
     --------
@@ -145,6 +148,7 @@ def fit_quantiles(
     Returns
     -------
     QuantileResults
+        With a column of coefficients per level.
 
     Examples
     --------

@@ -100,6 +100,7 @@ class ObjectiveResults(Presentation):
         Parameters
         ----------
         exog : DataFrame, optional
+            New rows; the training rows by default.
         bound : str, optional
             As in `conf_int_conformal`.
         z : float, optional
@@ -228,9 +229,11 @@ class Results(ObjectiveResults):
     Attributes
     ----------
     model : ModelSpec
+        What was asked of `fit`: formula, loss, penalty, options.
     nobs : int
         Rows used.
     converged : bool
+        Whether the fit reached its tolerance; intervals stay valid where not, but are wider.
     radius : float
         Certified distance of the coefficients to the minimiser, in the norm of the penalty.
     """

@@ -230,6 +230,7 @@ class UserScore(FunctionScore):
     centre : float
         A residual whose score is smallest.
     name : str
+        What tables and messages call it.
 
     Examples
     --------
