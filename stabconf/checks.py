@@ -38,7 +38,7 @@ def is_count(value: object, least: int = 1) -> TypeGuard[int]:
     return isinstance(value, numbers.Integral) and is_number(value) and value >= least
 
 
-def check_alpha(alpha: float | Iterable[float]) -> tuple[list[float], bool]:
+def check_alpha(alpha: object) -> tuple[list[float], bool]:
     """Alphas as a list, and whether a single number was given."""
     values, single = _as_list(alpha)
     if not values:
@@ -51,7 +51,7 @@ def check_alpha(alpha: float | Iterable[float]) -> tuple[list[float], bool]:
     return [float(value) for value in values], single
 
 
-def check_one_alpha(alpha: float | Iterable[float]) -> float:
+def check_one_alpha(alpha: object) -> float:
     """An alpha where only one will do."""
     values, single = check_alpha(alpha)
     if not single:
@@ -59,7 +59,7 @@ def check_one_alpha(alpha: float | Iterable[float]) -> float:
     return values[0]
 
 
-def check_candidates(z: float | Iterable[float], name: str = "z") -> np.ndarray:
+def check_candidates(z: object, name: str = "z") -> np.ndarray:
     """Candidate responses as an array of finite numbers."""
     values, _ = _as_list(z)
     if not values:

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 import test_contract
 from pages import run, sections
-from stabconf.sets.residual_scores import SCORES
 from test_layout import ROOT
 
 import stabconf
 from stabconf.losses import LOSSES
 from stabconf.results.presentation import Presentation
-from stabconf.sets import METHODS
+from stabconf.sets import METHODS, SCORES
 from stabconf.show.report import content
 from stabconf.statsmodels_plugin.adapters import _ADAPTERS
 
@@ -63,7 +62,7 @@ def test_every_recipe_runs_and_is_short(heading):
     assert made == []  # it shows no output that could differ
     code = RECIPES[heading].split("```python\n")[1].split("```")[0]
     lines = [line for line in code.splitlines() if line.strip() and "import" not in line]
-    assert len(lines) <= (40 if heading == "Add a loss" else 16)
+    assert len(lines) <= (30 if heading == "Add a loss" else 16)
 
 
 def test_a_loss_of_ones_own_keeps_the_contract():
@@ -85,7 +84,7 @@ def test_a_loss_of_ones_own_has_exact_and_stable_sets():
 
 def test_a_loss_of_ones_own_is_not_squared_in_disguise():
     loss = added("Add a loss")["Fair"]()
-    assert np.isfinite(loss.lipschitz) and loss.softness is None
+    assert np.isfinite(loss.lipschitz) and loss.kind == "bending"
     slope = loss.derivative(np.array([1.0, 2.0]))
     assert slope[1] < 1.9 * slope[0]
 
@@ -111,6 +110,10 @@ def test_a_method_of_ones_own_is_called_by_name():
     np.testing.assert_allclose(plain["upper"] - plain["lower"], 2 * limit)
     assert names["grouped"].attrs["groups"][True]["n"] < plain.attrs["n"]
     assert np.all(np.isinf(res.conf_int_conformal(names["new"], method="naive", side="upper")["lower"]))
+    stretched = names["stretched"]
+    np.testing.assert_allclose(stretched["upper"] - stretched["lower"], 2.2 * limit)
+    with pytest.raises(stabconf.errors.InputTypeError, match="its options are stretch"):
+        res.conf_int_conformal(names["new"], method="naive", folds=3)
 
 
 def test_a_score_of_ones_own_makes_uneven_intervals():
@@ -128,7 +131,7 @@ def test_a_figure_of_ones_own_goes_with_all_results():
 
 
 def test_a_table_of_ones_own_is_in_the_report():
-    assert "Largest responses" in added("Add a table to a report")["path"].read_text(encoding="utf-8")
+    assert "First rows" in added("Add a table to a report")["path"].read_text(encoding="utf-8")
 
 
 def test_a_statsmodels_model_of_ones_own_has_the_sets_of_its_objective():

@@ -31,7 +31,7 @@ def assert_set_is_exact(drawn, loss, scale, side, alpha, peers=None):
     peers = peers or Peers(drawn.n)
     pieces = made.pieces.get(0, [] if np.isnan(made.lower[0]) else [(made.lower[0], made.upper[0])])
     unit = fits_of(drawn, loss).scale
-    steps = (1e-5, 5e-6) if loss.softness is not None else (3e-5, 1e-5)
+    steps = (1e-5, 5e-6) if loss.kind != "bending" else (3e-5, 1e-5)
     for end, inward in [(end, way) for piece in pieces for end, way in zip(piece, (1, -1), strict=True)]:
         if not np.isfinite(end):
             continue

@@ -281,7 +281,7 @@ def test_coefficients_and_predictions_are_those_of_statsmodels():
         np.testing.assert_allclose(made.fittedvalues, res.fittedvalues, rtol=1e-10, atol=1e-12)
         assert list(made.fittedvalues.index) == list(frame.index) and made.nobs == len(frame)
         # QuantReg's iterations end near a minimiser, of which there may be many.
-        assert made.mismatch < (0.01 if made.recipe.loss.piecewise_linear else 1e-6)
+        assert made.mismatch < (0.01 if made.recipe.loss.kind == "step" else 1e-6)
         table = made.get_prediction(new, **weights_of(name, new)).summary_frame(alpha=0.2)
         assert list(table.columns) == ["mean", "obs_ci_lower", "obs_ci_upper"]
         assert list(table.index) == [7, 3]

@@ -87,6 +87,7 @@ class Quantile(_Step):
     Parameters
     ----------
     q : float in (0, 1)
+        The level: a share q of the responses should lie below the fit.
 
     Examples
     --------

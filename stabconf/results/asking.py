@@ -17,7 +17,7 @@ from ..errors import InputError, InputTypeError
 from ..rank import Peers
 from ..sets import Along, Intervals
 from .advice import warn_about, warn_of_thresholds
-from .options import Groups, New, Numbers, Options, PerRow, as_along, as_responses, as_scale
+from .options import Groups, New, Numbers, Options, PerRow, Side, as_along, as_responses, as_scale
 from .rows import Rows
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ PER_LEVEL = {"tol", "loose", "k", "stability_share", "pieces", "empty", "guarant
 
 
 def ask_intervals(
-    results: "BaseResults", exog: New, alpha: Numbers, method: str, side: str, options: Options
+    results: "BaseResults", exog: New, alpha: Numbers, method: str, side: Side, options: Options
 ) -> pd.DataFrame:
     """The frame of `conf_int_conformal`, with the options that were given."""
     transductive = options.pop("transductive", False)

@@ -320,7 +320,13 @@ class BaseResults:
         raise NotImplementedError
 
     def _intervals(
-        self, rows: Rows, alphas: list[float], method: str, side: str, options: Options, parts: Among = None
+        self,
+        rows: Rows,
+        alphas: list[float],
+        method: str,
+        side: Side,
+        options: Options,
+        parts: Among = None,
     ) -> list[Intervals]:
         raise NotImplementedError
 

@@ -11,7 +11,7 @@ from ..errors import InputError, InputTypeError
 from ..sets import ESTIMATOR_METHODS, TAUS, EstimatorFits, Intervals, make_intervals
 from ..show.shown import Shown
 from ..show.summary import Summary, summarise_estimator
-from .options import Among, Options
+from .options import Among, Options, Side
 from .presentation import Presentation
 from .rows import Rows
 from .spec import EstimatorSpec
@@ -65,7 +65,13 @@ class EstimatorResults(Presentation):
         return out
 
     def _intervals(
-        self, rows: Rows, alphas: list[float], method: str, side: str, options: Options, parts: Among = None
+        self,
+        rows: Rows,
+        alphas: list[float],
+        method: str,
+        side: Side,
+        options: Options,
+        parts: Among = None,
     ) -> list[Intervals]:
         X = self._features(rows.X)
         name = "split" if method == "auto" else method

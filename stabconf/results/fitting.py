@@ -78,7 +78,9 @@ def fit(
         Centre and scale the columns and the response (recommended). False takes everything as it is, the
         parameters of the loss too.
     missing : {"drop", "raise"}
+        What is done with rows that lack a value: left out, or an error.
     solver : {"auto", "newton", "scipy"}
+        "newton" (the default) is exact for LAD and quantile loss, "scipy" runs L-BFGS.
     tol : float
         Relative duality gap at which the fit counts as converged.
     max_iter : int
@@ -95,6 +97,7 @@ def fit(
     Returns
     -------
     Results or EstimatorResults
+        The latter where an estimator was given.
 
     Examples
     --------
@@ -145,6 +148,7 @@ def fit_quantiles(
     Returns
     -------
     QuantileResults
+        With a column of coefficients per level.
 
     Examples
     --------
@@ -165,24 +169,27 @@ def fit_quantiles(
     return _fit_quantiles(caller_scope(1), given)
 
 
-def fit_in_scope(
-    scope: Mapping[str, Any], formula: str, data: Table, **options: Any
-) -> Results | EstimatorResults:
-    """`fit` with the names that the formula sees besides the columns."""
-    return _fit(scope, {**_DEFAULTS, **options, "formula": formula, "data": data})
+def fit_in_scope(scope: Mapping[str, Any], formula: str, data: Table, **options: Any) -> Results:
+    """`fit` of a loss, with the names that the formula sees besides the columns."""
+    return _fit_loss(scope, {**_DEFAULTS, **options, "formula": formula, "data": data})
 
 
 def _fit(scope: Mapping[str, Any], given: Options) -> Results | EstimatorResults:
     """`fit`, all of whose arguments are given."""
     estimator, tau = given["estimator"], given["tau"]
-    if estimator is not None or tau is not None:
-        changed = [name for name in ("loss", "penalty", "l1_ratio") if given[name] != _DEFAULTS[name]]
-        check_estimator(estimator, tau, changed)
+    if estimator is None and tau is None:
+        return _fit_loss(scope, given)
+    changed = [name for name in ("loss", "penalty", "l1_ratio") if given[name] != _DEFAULTS[name]]
+    check_estimator(estimator, tau, changed)
     model, design, columns = _prepare(scope, as_loss(given["loss"]), given)
-    if estimator is not None:
-        known = model.standardize, model.missing, model.endog_names, model.exog_names
-        spec = EstimatorSpec(model.formula, copy.deepcopy(estimator), copied(tau), *known)
-        return EstimatorResults(spec, design, columns)
+    known = model.standardize, model.missing, model.endog_names, model.exog_names
+    spec = EstimatorSpec(model.formula, copy.deepcopy(estimator), copied(tau), *known)
+    return EstimatorResults(spec, design, columns)
+
+
+def _fit_loss(scope: Mapping[str, Any], given: Options) -> Results:
+    """`fit` without an estimator."""
+    model, design, columns = _prepare(scope, as_loss(given["loss"]), given)
     results = Results(model, design, columns)
     _check_converged(results)
     return results
@@ -214,15 +221,15 @@ def _prepare(scope: Mapping[str, Any], loss: Loss, given: Options) -> tuple[Mode
         raise InputError(f"max_iter={max_iter!r} is not allowed: give a whole number, 1 or larger")
     design = build_design(given["formula"], given["data"], scope, missing)
     warn_of_levels(design.levels, len(design.y))
-    columns = learned_units(design, standardize)
+    columns = learned_units(design, bool(standardize))
     if np.ptp(design.y) == 0:
         warn_user(
             f"response {design.response!r} is {design.y[0]:g} in every row: the intervals describe a "
             "point; check that this is the column you mean",
             DataWarning,
         )
-    named = {"endog_names": design.response, "exog_names": list(design.names)}
-    model = ModelSpec(given["formula"], loss, penalty, **{name: given[name] for name in names}, **named)
+    objective = given["formula"], loss, penalty, bool(standardize)
+    model = ModelSpec(*objective, missing, solver, tol, max_iter, design.response, list(design.names))
     return model, design, columns
 
 

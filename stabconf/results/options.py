@@ -15,13 +15,30 @@ from ..data.frames import by_label
 from ..errors import InputError, InputTypeError
 from ..rank import Peers
 from ..sets import Along, FixedScale, LearnedScale
+from ..sets.score import Side
+
+__all__ = [
+    "Among",
+    "Bound",
+    "Groups",
+    "Level",
+    "New",
+    "Numbers",
+    "Options",
+    "PerRow",
+    "Side",
+    "Table",
+    "as_along",
+    "as_responses",
+    "as_scale",
+    "given_options",
+]
 
 # Types of what a user may give; None is "not given", and for new rows "the training rows".
 Table: TypeAlias = pd.DataFrame | Mapping[str, Sequence[Any]]
 New: TypeAlias = Table | None
 Level: TypeAlias = float | None
 Numbers: TypeAlias = float | Sequence[float] | np.ndarray | None
-Side: TypeAlias = Literal["two-sided", "upper", "lower"]
 Bound: TypeAlias = Literal["curvature", "norm", "ball", "paper"] | None
 Groups: TypeAlias = str | Sequence[str] | None
 PerRow: TypeAlias = float | str | Callable[[pd.DataFrame], Any] | Sequence[Any] | np.ndarray | None

@@ -140,6 +140,7 @@ class Presentation(BaseResults):
         new, alpha, response, **options
             As in `width_report`.
         ax : matplotlib Axes, optional
+            Where it is drawn; a new figure by default.
 
         Examples
         --------
@@ -173,6 +174,7 @@ class Presentation(BaseResults):
         alpha, side, bound
             As in `conf_int_conformal`.
         ax : matplotlib Axes, optional
+            Where it is drawn; a new figure by default.
 
         Examples
         --------
@@ -215,6 +217,7 @@ class Presentation(BaseResults):
         new, by, alpha, **options
             As in `width_report`; several groupings are crossed.
         ax : matplotlib Axes, optional
+            Where it is drawn; a new figure by default.
 
         Examples
         --------
@@ -249,7 +252,9 @@ class Presentation(BaseResults):
         penalties : sequence of float, optional
             By default from 0.001 to 10.
         alpha : float, optional
+            Miscoverage, as in `width_report`.
         ax : matplotlib Axes, optional
+            Where it is drawn; a new figure by default.
         progress : bool or None
             Show a progress bar.
 
@@ -295,6 +300,7 @@ class Presentation(BaseResults):
         response, **options
             As in `width_report`.
         ax : matplotlib Axes, optional
+            Where it is drawn; a new figure by default.
 
         Examples
         --------

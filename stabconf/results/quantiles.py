@@ -233,7 +233,13 @@ class QuantileResults(Presentation):
         return named
 
     def _intervals(
-        self, rows: Rows, alphas: list[float], method: str, side: str, options: Options, parts: Among = None
+        self,
+        rows: Rows,
+        alphas: list[float],
+        method: str,
+        side: Side,
+        options: Options,
+        parts: Among = None,
     ) -> list[Intervals]:
         band = self._band(options.get("pair"), side)
         options = {name: value for name, value in options.items() if name != "pair"}

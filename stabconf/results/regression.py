@@ -7,6 +7,7 @@ what `stabconf.fit` gives.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -103,6 +104,7 @@ class ObjectiveResults(Presentation):
         Parameters
         ----------
         exog : DataFrame, optional
+            New rows; the training rows by default.
         bound : str, optional
             As in `conf_int_conformal`.
         z : float, optional
@@ -177,14 +179,20 @@ class ObjectiveResults(Presentation):
         return label_sets(p.reshape(-1, len(values)), index, list(candidates), level)
 
     def _intervals(
-        self, rows: Rows, alphas: list[float], method: str, side: str, options: Options, parts: Among = None
+        self,
+        rows: Rows,
+        alphas: list[float],
+        method: str,
+        side: Side,
+        options: Options,
+        parts: Among = None,
     ) -> list[Intervals]:
         if "z_hat" in options:
             options = {**options, "z_hat": rows.responses_as_fitted(options["z_hat"])}
         made = make_intervals(self._fits, rows.as_fitted, alphas, method, side, options, parts)
         return [rows.in_own_units(intervals) for intervals in made]
 
-    def _with_penalty(self, strength: float) -> "ObjectiveResults":
+    def _with_penalty(self, strength: float) -> Self:
         """Itself refitted with another strength of the penalty."""
         penalty = as_penalty(strength, self.model.penalty.l1_ratio)
         return self._refit(replace(self.model, penalty=penalty), self._design, self._columns)
@@ -225,9 +233,11 @@ class Results(ObjectiveResults):
     Attributes
     ----------
     model : ModelSpec
+        What was asked of `fit`: formula, loss, penalty, options.
     nobs : int
         Rows used.
     converged : bool
+        Whether the fit reached its tolerance; intervals stay valid where not, but are wider.
     radius : float
         Certified distance of the coefficients to the minimiser, in the norm of the penalty.
     """

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from ..sets import Intervals
+from ..sets.intervals import Pieces
 
 __all__ = ["Rows"]
 
@@ -62,7 +63,7 @@ class Rows:
         names = ("lower", "upper", "inner_lower", "inner_upper", "surcharge", "tau", "tol")
         values = {name: getattr(intervals, name) for name in names}
         made = {name: value / self.root for name, value in values.items() if value is not None}
-        pieces = {
+        pieces: dict[int, Pieces] = {
             i: tuple((low / self.root[i], high / self.root[i]) for low, high in found)
             for i, found in intervals.pieces.items()
         }

@@ -63,7 +63,9 @@ def _ranks(
         return None
     if "groups" not in attrs:
         return Ranks(np.zeros(len(y), dtype=int), [attrs["k"]], [attrs["n"]])
-    found = as_ranking(options["groups"], None, design, new).groups
+    ranking = as_ranking(options["groups"], None, design, new)
+    assert ranking is not None and ranking.groups is not None
+    found = ranking.groups
     place = np.full(len(y), -1)
     for at, label in enumerate(attrs["groups"]):
         place[found.new == found.labels.index(label)] = at

@@ -115,8 +115,7 @@ def _auto(fits: Any, side: Side, options: Mapping[str, Any], methods: Mapping[st
         return "split"
     only = set(methods["stable"].options) - set(methods["exact"].options)
     sizes = as_score(options.get("score"), fits.loss, side).ranks_sizes
-    bends = fits.loss.softness is None and not fits.loss.bends_once
-    return "exact" if sizes and not bends and not set(options) & only else "stable"
+    return "exact" if sizes and fits.loss.bends_once and not set(options) & only else "stable"
 
 
 def make_intervals(

@@ -35,7 +35,7 @@ Residuals = tuple[np.ndarray, np.ndarray, np.ndarray]
 def check_bound(fits: Fits, bound: str | None, side: str) -> str | None:
     """The stability bound to use, by default the best that applies; None where none does."""
     check_side(side)
-    if bound is None and not (fits.loss.has_curvature or np.all(fits.ridge > 0)):
+    if bound is None and not (fits.loss.kind != "step" or np.all(fits.ridge > 0)):
         return None
     bound = bound or default_bound(fits.loss)
     new_rows(fits.base, fits.problem.X[:1], bound)  # refuses where its assumptions fail
@@ -125,7 +125,7 @@ def refitted(fits: Fits, row: np.ndarray, w: np.ndarray) -> Residuals:
     e = np.empty(len(w))
     theta = np.empty((len(w), len(row)))
     start = fits.base.solution.x
-    far = fits.loss.softness is None and _lever(fits.base, row) > _FAR
+    far = fits.loss.kind == "bending" and _lever(fits.base, row) > _FAR
     for i in np.argsort(w):
         if far:
             r[i], e[i], start = _tilted_to(fits, row, w[i], start)

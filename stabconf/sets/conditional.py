@@ -53,7 +53,7 @@ class _Term:
             fit = fits.held
         slope = fits.loss.slopes[0 if direction < 0 else 1]
         found = tilted_fits(fit, rows, np.full(len(rows), -direction * slope), fits.refit)
-        return cls(fit, found, rows, slope if fits.loss.softness else 0.0, shift)
+        return cls(fit, found, rows, slope if fits.loss.kind == "line" else 0.0, shift)
 
     @cached_property
     def eta(self) -> np.ndarray:

@@ -148,7 +148,7 @@ class Enclosure:
             r, rounds = self.quantile(slope, direction), _ROUNDS
         else:
             r, rounds = self._ceiling(direction), _ROUNDS_FROM_AFAR
-        for _ in range(0 if base.problem.loss.piecewise_linear else rounds):
+        for _ in range(0 if base.problem.loss.kind == "step" else rounds):
             lower = np.minimum(slope, base.slope(np.maximum(r, 0.0), direction))
             if np.array_equal(lower, slope):
                 break
@@ -213,7 +213,7 @@ class Enclosure:
             slope = np.full(moves.count, base.steepest(direction))
             sure = self.quantile(slope, direction, inner=True) - moves.before(slope)
             low = np.maximum(sure, 0.0)
-        if not base.problem.loss.piecewise_linear:
+        if base.problem.loss.kind != "step":
             high = np.maximum(low, self.plain)
             low = np.where(self._holds(high, direction), high, low)
             for _ in range(_HALVINGS):

@@ -14,7 +14,7 @@ import numpy as np
 from ..data.units import location_scale
 from ..losses import Loss
 from ..path import ClippedFit, crossover, sharpened
-from ..solvers import Problem, Solution, TieBreak, minimise, smallest_norm, vanishing_ridge
+from ..solvers import Problem, Solution, TieBreak, minimise, smallest_norm, solve, vanishing_ridge
 from ..stability import BaseFit
 from .training import Parts, Solving
 
@@ -178,8 +178,7 @@ class Fits:
         problem = replace(
             whole, X=whole.X[which], v=whole.v[which], ridge=share * whole.ridge, lasso=share * whole.lasso
         )
-        ties = smallest_norm(problem)
-        found = ties.lift(problem, minimise(ties.apply(problem), **self.solving), self.solving["tol"])
+        found = solve(problem, **self.solving)
         return lambda rows: self.centre + self.scale * (rows @ found.x)
 
     def in_range(self, rows: np.ndarray) -> np.ndarray:

@@ -153,8 +153,9 @@ def _fold_intervals(
             near = replace(rank.take(part), which=None)
             lower[part], upper[part] = -near.kth(-low), near.kth(high)
             continue
+        least = peers.size - int(rank.mass) + 1  # every row counts once
         for i in range(len(centre)):
-            found = _agreed(low[i], high[i], peers.size - rank.mass + 1)
+            found = _agreed(low[i], high[i], least)
             lower[first + i], upper[first + i] = (found[0][0], found[-1][1]) if found else (np.nan, np.nan)
             if len(found) > 1:
                 pieces[first + i] = tuple(found)

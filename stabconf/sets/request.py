@@ -193,11 +193,11 @@ def _needs(name: str, fits: Any, asked: Request) -> dict[str, Need]:
 def _loss_needs(name: str, fits: Any, asked: Request) -> dict[str, Need]:
     """What methods need of the loss."""
     loss = fits.loss
-    curved = loss is not None and loss.softness is None
+    curved = loss is not None and loss.kind == "bending"
     known = loss is None or math.isfinite(loss.lipschitz)
     return {
         "bends once": (
-            not curved or loss.bends_once,
+            loss is None or loss.bends_once,
             f"method={name!r} needs a loss whose slope bends once on each side of 0 (bends_once), which "
             f"{'' if loss is None else loss.describe()} does not declare: use method='stable', which "
             "encloses the exact set",

@@ -198,7 +198,7 @@ class DualScore(FunctionScore):
     name = "dual"
 
     def __post_init__(self) -> None:
-        if self.loss.piecewise_linear:
+        if self.loss.kind == "step":
             raise AssumptionError(
                 f"score='dual' needs a smooth loss; the dual variables of {self.loss.describe()} hardly "
                 "depend on the residuals: use score='absolute', or a loss such as 'huber'"
@@ -211,7 +211,7 @@ class DualScore(FunctionScore):
     @property
     def ranks_sizes(self) -> bool:  # type: ignore[override]
         """Where l' is symmetric and never flat it ranks as the size does."""
-        return self.loss.symmetric and (self.loss.softness is None or math.isinf(self.loss.lipschitz))
+        return self.loss.symmetric and (self.loss.kind == "bending" or math.isinf(self.loss.lipschitz))
 
     def value(self, r: np.ndarray) -> np.ndarray:
         return np.abs(self.loss.derivative(np.asarray(r, dtype=float) / self.unit))
@@ -230,6 +230,7 @@ class UserScore(FunctionScore):
     centre : float
         A residual whose score is smallest.
     name : str
+        What tables and messages call it.
 
     Examples
     --------

@@ -6,16 +6,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..data.units import ColumnKinds, ColumnUnits, column_units, location_scale, spans_constant
+from ..data.units import MAD_TO_SD, ColumnKinds, ColumnUnits, column_units, location_scale, spans_constant
 from ..losses import LAD, Loss
 from ..path import sharpened
 from ..penalties import Penalty
-from ..solvers import Problem, Solution, minimise, smallest_norm
+from ..solvers import Problem, Solution, solve
 
 __all__ = ["Fitted", "Model", "Parts", "Solving", "fit_rows", "residual_scale"]
 
 Solving = dict[str, Any]  # options of `minimise`
-_MAD_TO_SD = 1.4826
 _PERFECT = 1e-6  # of the response's scale: residuals below it are rounding errors of a perfect fit
 
 
@@ -91,17 +90,12 @@ def residual_scale(
     """
     centre, scale = location_scale(y, 0.5 if spans else None) if standardize else (0.0, 1.0)
     problem = Problem(rows, (y - centre) / scale, LAD(), *weights)
-    return _MAD_TO_SD * scale * float(np.median(np.abs(_solve(problem, solving).r)))
+    return MAD_TO_SD * scale * float(np.median(np.abs(_solve(problem, solving).r)))
 
 
 def _solve(problem: Problem, solving: Solving) -> Solution:
     """The `Solution`, of smallest norm where several tie."""
-    ties = smallest_norm(problem)
-    unique = ties.apply(problem)
-    found = minimise(unique, **solving)
-    if solving["solver"] != "scipy":
-        found = sharpened(unique, found, ties.extra)
-    return ties.lift(problem, found, solving["tol"])
+    return solve(problem, None if solving["solver"] == "scipy" else sharpened, **solving)
 
 
 @dataclass(frozen=True)

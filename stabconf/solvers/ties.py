@@ -29,8 +29,8 @@ class TieBreak:
     """What makes the minimiser of a problem unique.
 
     ``basis`` (p, r) is an orthonormal basis of the row space, None for all coefficients; ``extra`` (p,) are
-    vanishing ridge weights, None where there are none. ``beyond`` says that a last coordinate is the part of
-    a row outside the row space, which a ridge penalty holds: fits have one new row each, so one serves.
+    vanishing ridge weights, None where there are none. ``beyond`` says that a last coordinate is the part
+    of a row outside the row space, which a ridge penalty holds; fits have one new row each, so one will do.
     """
 
     basis: np.ndarray | None = None

@@ -110,7 +110,7 @@ def _check_agreement(made: StatsmodelsResults) -> None:
     if mismatch <= _AGREE:
         return
     theirs, ours = fits.whole.value(fits.start), fits.solution.fun
-    if made.recipe.loss.piecewise_linear and theirs - ours <= _TIED * ours:
+    if made.recipe.loss.kind == "step" and theirs - ours <= _TIED * ours:
         return
     warn_user(
         f"{made.recipe.label}: statsmodels' coefficients differ from the minimiser by up to "

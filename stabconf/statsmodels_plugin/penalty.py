@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..checks import is_number
 from ..errors import InputError
@@ -27,7 +28,7 @@ class CoefficientPenalty(Penalty):
     lasso: tuple[float, ...]
     name: ClassVar[str] = "per coefficient"
 
-    def weights(self, n: int, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def weights(self, n: int, slopes: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Ridge and lasso weights, two (p,) arrays."""
         return n * np.array(self.ridge), n * np.array(self.lasso)
 

@@ -111,6 +111,7 @@ class Comparison(pd.DataFrame):
         Parameters
         ----------
         ax : matplotlib Axes, optional
+            Where it is drawn; a new figure by default.
 
         Returns
         -------
@@ -146,9 +147,11 @@ def compare(
     penalty : float or sequence of float
         One or several.
     alpha : float
+        Miscoverage.
     repeats : int
         Random splits. A split depends on ``random_state`` and its number alone.
     random_state : int
+        Decides which rows are new in each repeat.
     new : int
         New rows of a split.
     options : dict, optional

@@ -45,10 +45,12 @@ class Selection:
     Attributes
     ----------
     penalty : float
+        The one that was chosen.
     path : DataFrame
         ``penalty``, ``criterion``, its standard error over the folds ``se``, ``coverage`` on held-out pilot
         rows (NaN for the criterion "loss"), and ``chosen``.
     criterion : {"width", "loss"}
+        What was made small.
     pilot_index : Index
         Labels of the pilot rows.
     results : Results
@@ -71,10 +73,12 @@ class Selection:
         Parameters
         ----------
         ax : matplotlib Axes, optional
+            Where it is drawn; a new figure by default.
 
         Returns
         -------
         Axes
+            With the figure.
         """
         return draw_criterion(self.path, self.penalty, _CRITERIA[self.criterion], ax)
 
