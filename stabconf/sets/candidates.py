@@ -126,11 +126,12 @@ def refitted(fits: Fits, row: np.ndarray, w: np.ndarray) -> Residuals:
     theta = np.empty((len(w), len(row)))
     start = fits.base.solution.x
     far = fits.loss.kind == "bending" and _lever(fits.base, row) > _FAR
+    steep = fits.loss.kind == "bending" and math.isinf(fits.loss.lipschitz)
     for i in np.argsort(w):
-        if far:
+        solution = None if far else fits.augmented(row, w[i], start)
+        if solution is None or (steep and not solution.success):
             r[i], e[i], start = _tilted_to(fits, row, w[i], start)
         else:
-            solution = fits.augmented(row, w[i], start)
             r[i], e[i], start = solution.r[:-1], solution.r[-1], solution.x
         theta[i] = start
     return r, e, ties_of(fits.problem.X, theta)
