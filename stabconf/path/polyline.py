@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .lines import merge, ties_of, uncovered, ways_of
+from .lines import cells, ties_of, union, ways_of
 from .tilted import tilted_fits
 
 __all__ = ["Polyline", "polylines"]
@@ -111,42 +111,57 @@ class Polyline:
                 yield unknown, self.w[corner], way, self.theta[corner], self.e[corner], *ray
 
     def pieces(self, X, v, rank, score, own=1.0, slack=None):
-        """Intervals of responses that make up the set (a list of pairs).
+        """Intervals of responses that make up the set (a list of pairs); see `pieces_of_each`."""
+        return self.pieces_of_each(X, v, [rank], score, own, slack)[0]
+
+    def pieces_of_each(self, X, v, ranks, score, own=1.0, slack=None):
+        """Intervals of responses that make up the sets of several ranks, a list of pairs each.
 
         Parameters
         ----------
         X, v : (n, p) and (n,) arrays
             Training rows.
-        rank : Rank
-            With one mass.
+        ranks : list of Rank
+            Each with one mass, all among the same rows.
         score : Score
         own : float
             Scale of the new row, as the score's are of the training rows.
         slack : (n,) array, optional
             Added to the new score where it is compared with a row's, instead of a tolerance for ties.
         """
+        rank = ranks[0]
         rows = slice(None) if rank.which is None else rank.which
         alone, X, v = rank.alone(), X[rows], v[rows]
-        out = []
+        corners = self._below_corners(X, v, alone, score, own, rows, slack)
+        low, high, count = [self.w], [self.w], [corners]
         for unknown, first, last, theta, e, move, change in self.stretches():
             if unknown:
-                out.append((min(first, last), max(first, last)))
+                low.append([min(first, last)])
+                high.append([max(first, last)])
+                count.append([-1.0])
                 continue
             length = 1.0 if np.isfinite(last) else np.inf
             speed = last - first if np.isfinite(last) else float(move @ self.x) + change
             lines = score.lines(v - X @ theta, -ways_of(X, move, length), rows)
             new = score.own_lines(e, change, own)
             room = -self.ties(X, theta) if slack is None else slack[rows]
-            for ends in uncovered(lines, new, length, alone, room):
-                ends = [last if end == length else first + speed * end for end in ends]
-                out.append((min(ends), max(ends)))
-        return merge([*out, *((w, w) for w in self._points(X, v, alone, score, own, rows, slack))])
+            for ends, below in cells(lines, new, length, alone, room):
+                ends = np.where(ends == length, last, first + speed * ends)
+                low.append(np.minimum(ends[:-1], ends[1:]))
+                high.append(np.maximum(ends[:-1], ends[1:]))
+                count.append(below)
+        low, high, count = (np.concatenate(parts) for parts in (low, high, count))
+        order = np.argsort(low, kind="stable")
+        low, high, count = (part[order] for part in (low, high, count))
+        return [union(low[count < each.mass], high[count < each.mass]) for each in ranks]
 
-    def _points(self, X, v, rank, score, own, rows, slack):
-        """Corners that are in the set, which no stretch around them need be."""
+    def _below_corners(self, X, v, rank, score, own, rows, slack):
+        """How many rows have a smaller score than the new one at each corner, or what they weigh (K,).
+        Corners may be in the set where no stretch around them is."""
         new = score.own_values(self.e, own)[:, None]
         new = new - self.ties(X, self.theta)[:, None] if slack is None else new + slack[rows]
-        return self.w[~rank.passed(score.values(v - self.theta @ X.T, rows) < new)]
+        below = score.values(v - self.theta @ X.T, rows) < new
+        return np.sum(below, axis=-1) if rank.weights is None else below @ rank.weights
 
 
 def polylines(fit, rows, slopes, refit):

@@ -36,8 +36,15 @@ class SmoothSets:
         self.fits, self.score, self.tol, self.budget = fits, score, tol, budget
         self.tilted = 0  # tilted fits made
 
-    def pieces(self, row, rank, own):
-        """The intervals that make up a row's set, and how far they may reach beyond it."""
+    def pieces(self, rows, ranks, own):
+        """For each new row (m, p) and each of its ranks (a list per row) the intervals that make up its set,
+        and how far they may reach beyond it."""
+        return [
+            [self._scanned(row, rank, scale) for rank in each]
+            for row, each, scale in zip(rows, ranks, own, strict=True)
+        ]
+
+    def _scanned(self, row, rank, own):
         found, loose, count = scan(self.fits, row, rank, self.score, own, self.tol, self.budget)
         self.tilted += count
         return found, loose
