@@ -140,8 +140,8 @@ class ClippedSets:
         return out
 
     def pieces(self, rows, ranks, own):
-        """For each new row (m, p) and each of its ranks (a list per row) the intervals that make up its set,
-        and how far they may reach beyond it."""
+        """For each new row (m, p) and each of its ranks (a list per row) the intervals that make up its
+        set, and how far they may reach beyond it."""
         problem = self.fits.problem
         out = []
         for i, path in enumerate(self.paths(rows)):
