@@ -149,7 +149,8 @@ class ClippedSets:
                 out.append([([(-np.inf, np.inf)], np.inf)] * len(ranks[i]))
                 continue
             found = path.pieces_of_each(problem.X, problem.v, ranks[i], self.score, own[i])
-            out.append([(pieces, max(path.extent, 2.0 * path.blur)) for pieces in found])
+            loose = max(path.extent, 2.0 * path.blur)
+            out.append([(pieces, loose) for pieces in found])
         return out
 
     def residuals(self, row, w):
