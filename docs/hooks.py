@@ -15,7 +15,17 @@ from pathlib import Path
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parent.parent
-FIGURES = ("intervals", "bands", "losses", "methods", "conformity", "widths", "coverage", "stability")
+FIGURES = (
+    "intervals",
+    "bands",
+    "losses",
+    "methods",
+    "conformity",
+    "widths",
+    "coverage",
+    "stability",
+    "predictive",
+)
 
 
 def on_files(files, config):
@@ -104,6 +114,7 @@ def figures():
         "stability": lambda ax: stabconf.fit("foodexp ~ income", train).plot_stability(
             test, penalties=[0.001, 0.01, 0.1, 1.0], alpha=0.1, ax=ax
         ),
+        "predictive": lambda ax: huber.predictive({"income": [1000.0]}).plot(ax=ax),
     }
     assert tuple(draw) == FIGURES
     made = {}

@@ -19,6 +19,7 @@ from .penalties import ElasticNet, NoPenalty, Ridge
 from .results.base import load
 from .results.estimator import EstimatorResults
 from .results.fitting import fit, fit_quantiles
+from .results.predictive import Predictive
 from .results.quantiles import QuantileResults
 from .results.regression import Results
 from .sets import UserScore
@@ -40,6 +41,7 @@ __all__ = [
     "EstimatorResults",
     "QuantileResults",
     "StatsmodelsResults",
+    "Predictive",
     "Selection",
     "Squared",
     "LAD",

@@ -419,6 +419,7 @@ NEEDED = {  # arguments of methods that have some, and what refuses on which cla
 REFUSED = {
     "plot_conformity": {"estimator"},
     "plot_stability": {"quantiles", "estimator", "statsmodels"},
+    "predictive": {"quantiles"},
 }
 
 
@@ -467,7 +468,7 @@ def test_options_are_parameters_that_completion_shows():
         assert all(takes[name].kind is inspect.Parameter.KEYWORD_ONLY for name in OPTIONS)
     known = inspect.signature(stabconf.StatsmodelsResults.conf_int_conformal).parameters
     assert set(OPTIONS) - set(known) == {"transductive"} and "wls_weights" in known
-    for name in ("conformity", "conformal_set", "tau", "plot_conformity"):
+    for name in ("conformity", "conformal_set", "predictive", "tau", "plot_conformity"):
         assert "wls_weights" in inspect.signature(getattr(stabconf.StatsmodelsResults, name)).parameters
     assert "pair" in inspect.signature(stabconf.QuantileResults.conf_int_conformal).parameters
 

@@ -9,7 +9,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-__all__ = ["TIES", "decided_prefix", "merge", "ties_of", "uncovered", "ways_of"]
+__all__ = ["TIES", "cells", "decided_prefix", "merge", "ties_of", "uncovered", "union", "ways_of"]
 
 _PARALLEL = 1e-11  # lines whose slopes differ by less, relative to them, never part on a ray
 TIES = 1e-10  # scores nearer than this are tied: rounding errors never exclude a candidate
@@ -40,6 +40,16 @@ def merge(pieces, near=0.0):
     return out
 
 
+def union(low, high):
+    """`merge` of intervals whose lower ends (c,) ascend."""
+    if not len(low):
+        return []
+    high = np.maximum.accumulate(high)
+    first = np.concatenate([[True], low[1:] > high[:-1]])
+    last = np.append(first[1:], True)
+    return list(zip(low[first].tolist(), high[last].tolist(), strict=True))
+
+
 def uncovered(lines, own, length, rank, slack):
     """Parts of [0, length] where the rows with a smaller score than the new one lack the mass.
 
@@ -56,20 +66,29 @@ def uncovered(lines, own, length, rank, slack):
     slack : float or (n,) array
         Added to the new score.
     """
+    out = []
+    for ends, below in cells(lines, own, length, rank, slack):
+        inside = below < rank.mass
+        out += union(ends[:-1][inside], ends[1:][inside])
+    return merge(out)
+
+
+def cells(lines, own, length, rank, slack):
+    """[0, length] in parts, as for `uncovered`: ends of cells (c + 1,), and in each how many rows have a
+    smaller score than the new one, or what they weigh (c,). The mass of the rank does not matter."""
     cuts = {0.0, length}
     for (one, slope), (two, other) in combinations(own, 2):
         root = (two - one) / (slope - other) if slope != other else np.inf
         if 0 < root < length:
             cuts.add(root)
-    out = []
     for first, last in pairwise(sorted(cuts)):
         middle = 0.5 * (first + last) if np.isfinite(last) else first + 1.0
         value, change = max(own, key=lambda term: term[0] + middle * term[1])
         gaps = [(start - value + first * (rate - change) - slack, rate - change) for start, rate in lines]
         if np.isinf(last):
             gaps = [(start, _parting(slope, change)) for start, slope in gaps]
-        out += [(first + low, first + high) for low, high in _lacking(gaps, last - first, rank)]
-    return merge(out)
+        ends, below = _below(gaps, last - first, rank)
+        yield first + ends, below
 
 
 def _parting(slope, change):
@@ -77,8 +96,9 @@ def _parting(slope, change):
     return np.where(np.abs(slope) <= _PARALLEL * (np.abs(slope + change) + abs(change)), 0.0, slope)
 
 
-def _lacking(lines, length, rank):
-    """Parts of [0, length] where the rows all of whose lines are negative lack the mass."""
+def _below(lines, length, rank):
+    """Ends of the cells of [0, length] (c + 1,), and how many rows have negative lines alone in each, or
+    what they weigh (c,)."""
     low, high = (_heap(ends, rank) for ends in _all_negative(lines))
     inner = [end[(end > 0) & (end < length)] for end, _ in (low, high)]
     ends = np.unique(np.concatenate([[0.0], *inner, [length]]))
@@ -86,10 +106,7 @@ def _lacking(lines, length, rank):
     if np.isinf(length):
         middles[-1] = 2.0 * ends[-2] + 1.0
     begun, over = np.searchsorted(low[0], middles, side="left"), np.searchsorted(high[0], middles, "right")
-    below = begun - over if rank.weights is None else low[1][begun] - high[1][over]
-    inside = np.concatenate([[False], below < rank.mass, [False]])
-    first, last = np.flatnonzero(inside[1:] & ~inside[:-1]), np.flatnonzero(inside[:-1] & ~inside[1:])
-    return list(zip(ends[first].tolist(), ends[last].tolist(), strict=True))
+    return ends, begun - over if rank.weights is None else low[1][begun] - high[1][over]
 
 
 def _all_negative(lines):

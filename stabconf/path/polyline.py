@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .lines import merge, ties_of, uncovered, ways_of
+from .lines import cells, ties_of, union, ways_of
 from .tilted import tilted_fits
 
 __all__ = ["Polyline", "polylines"]
@@ -96,50 +96,60 @@ class Polyline:
         return ties_of(X, theta) + self.blur
 
     def pieces(self, X, v, rank, score, own=1.0, slack=None):
-        """Intervals of responses that make up the set (a list of pairs).
+        """Intervals of responses that make up the set (a list of pairs); see `pieces_of_each`."""
+        return self.pieces_of_each(X, v, [rank], score, own, slack)[0]
+
+    def pieces_of_each(self, X, v, ranks, score, own=1.0, slack=None):
+        """Intervals of responses that make up the sets of several ranks, a list of pairs each.
 
         Parameters
         ----------
         X, v : (n, p) and (n,) arrays
             Training rows.
-        rank : Rank
-            With one mass.
+        ranks : list of Rank
+            Each with one mass, all among the same rows.
         score : Score
         own : float
             Scale of the new row, as the score's are of the training rows.
         slack : (n,) array, optional
             Added to the new score where it is compared with a row's, instead of a tolerance for ties.
         """
-        rows = slice(None) if rank.which is None else rank.which
-        rank, X, v = rank.alone(), X[rows], v[rows]
+        rows = slice(None) if ranks[0].which is None else ranks[0].which
+        rank, X, v = ranks[0].alone(), X[rows], v[rows]
         r = v - self.theta @ X.T
         rates = -(np.diff(self.theta, axis=0) @ X.T)
         changes = np.diff(self.e)
-        room = -self.ties(X, self.theta) if slack is None else np.repeat(slack[rows][None], len(r), axis=0)
-        out = [(self.w[j], self.w[j + 1]) for j in np.flatnonzero(self.unknown)]
+        room = -self.ties(X, self.theta)[:, None]
+        if slack is not None:
+            room = np.repeat(slack[rows][None], len(r), axis=0)
+        # Corners may be in the set where no stretch around them is.
+        below = score.values(r, rows) < score.own_values(self.e, own)[:, None] + room
+        found = [(self.w, self.w, np.sum(below, axis=-1) if rank.weights is None else below @ rank.weights)]
+        for j in np.flatnonzero(self.unknown):
+            found.append((self.w[j : j + 1], self.w[j + 1 : j + 2], np.array([-1.0])))
         for j in np.flatnonzero((np.diff(self.w) > 0) & ~self.unknown):
-            first, last = self.w[j], self.w[j + 1]
             lines = score.lines(r[j], rates[j], rows)
             new = score.own_lines(self.e[j], changes[j], own)
-            for low, high in uncovered(lines, new, 1.0, rank, room[j]):
-                ends = [last if end == 1.0 else first + (last - first) * end for end in (low, high)]
-                out.append((ends[0], ends[1]))
+            first, last = self.w[j], self.w[j + 1]
+            for shares, count in cells(lines, new, 1.0, rank, room[j]):
+                ends = np.where(shares == 1.0, last, first + (last - first) * shares)
+                found.append((ends[:-1], ends[1:], count))
         for corner, way, ray, speed, unknown in zip(
             (0, -1), (-np.inf, np.inf), self.rays, self.speeds, self.open, strict=True
         ):
             start = self.w[corner]
             if unknown:
-                out.append((min(start, way), max(start, way)))
+                found.append((np.array([min(start, way)]), np.array([max(start, way)]), np.array([-1.0])))
             elif speed:
                 lines = score.lines(r[corner], -ways_of(X, ray[0], np.inf), rows)
                 new = score.own_lines(self.e[corner], ray[1], own)
-                for ends in uncovered(lines, new, np.inf, rank, room[corner]):
-                    ends = [way if np.isinf(end) else start + speed * end for end in ends]
-                    out.append((min(ends), max(ends)))
-        # Corners may be in the set where no stretch around them is.
-        scores = score.own_values(self.e, own)[:, None] + room.reshape(len(r), -1)
-        corners = self.w[~rank.passed(score.values(r, rows) < scores)]
-        return merge([*out, *((w, w) for w in corners)])
+                for lengths, count in cells(lines, new, np.inf, rank, room[corner]):
+                    ends = np.where(np.isinf(lengths), way, start + speed * lengths)
+                    found.append((np.minimum(ends[:-1], ends[1:]), np.maximum(ends[:-1], ends[1:]), count))
+        low, high, count = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        order = np.argsort(low, kind="stable")
+        low, high, count = low[order], high[order], count[order]
+        return [union(low[count < each.mass], high[count < each.mass]) for each in ranks]
 
 
 def polylines(fit, rows, slopes, refit):

@@ -5,7 +5,7 @@ and weights become peers, options become arrays, and the answer gets the labels 
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ from .rows import Rows
 if TYPE_CHECKING:
     from .base import BaseResults
 
-__all__ = ["PER_LEVEL", "ask_intervals", "ask_p_values", "label_sets"]
+__all__ = ["PER_LEVEL", "ask_intervals", "ask_one_sided", "ask_p_values", "label_sets"]
 
 # Attributes of an interval frame that are those of its `Intervals`; and those that differ by level.
 _KEPT = ("method", "bound", "side", "alpha", "k", "n", "certified", "guarantee", "stability_share")
@@ -62,6 +62,29 @@ def ask_intervals(
     if formula is None or not warn_of_thresholds(made, formula, index[complete]):
         warn_about(made, results.model, asked)
     return frames[0] if single else _level_frame(frames, alphas)
+
+
+def ask_one_sided(
+    results: "BaseResults",
+    exog: New,
+    alphas: list[float],
+    side: Literal["upper", "lower"],
+    options: Options,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of exact one-sided intervals on their side, a column per alpha (m, len(alphas)), NaN where a set
+    is empty; and the rows that lack nothing (m,), for the others are NaN too."""
+    rows, _ = results._rows(exog)
+    complete = rows.complete
+    if "scale" in options:
+        scale, complete = as_scale(options["scale"], results._design, exog, complete)
+        options = {**options, "scale": scale}
+    out = np.full((len(rows), len(alphas)), np.nan)
+    made = results._intervals(rows.take(complete), alphas, "exact", side, options) if alphas else []
+    for a, intervals in enumerate(made):
+        out[complete, a] = getattr(intervals, side)
+    if made:
+        warn_about(made, results.model, None)
+    return out, complete
 
 
 def ask_p_values(

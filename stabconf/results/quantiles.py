@@ -1,7 +1,7 @@
 """Results of several quantile regressions, and the conformal band between two (theory, section 7)."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -187,6 +187,16 @@ class QuantileResults(Presentation):
             return band_conformity(band, row, candidates, side, peers, along)
 
         return ask_p_values(self, exog, z, groups, weights, ("p",), values, conditional)
+
+    def predictive(self, exog: New = None, **options: Any) -> NoReturn:
+        """Refuse: the lower and the upper end of a band have scores of their own, so that its one-sided
+        intervals make no distribution."""
+        level = self._central
+        raise AssumptionError(
+            "a band has one score for its lower end and another for its upper one, which make no "
+            "predictive distribution: use stabconf.fit(formula, data, "
+            f"loss=stabconf.Quantile({level:g})).predictive(new)"
+        )
 
     def _summarised(self, alpha: float, shown: Shown | None = None, options: Iterable[str] = ()) -> Summary:
         rows, where = self._summary_rows()

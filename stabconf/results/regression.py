@@ -25,6 +25,7 @@ from ..show.summary import Summary, summarise
 from ..stability import default_bound
 from .asking import ask_p_values, label_sets
 from .options import Among, Bound, Groups, Level, New, Numbers, Options, PerRow, Side
+from .predictive import Predictive
 from .presentation import Presentation
 from .rows import Rows
 from .spec import ModelSpec
@@ -97,6 +98,46 @@ class ObjectiveResults(Presentation):
             return conformity(self._fits, row, candidates, side, used, peers, along)
 
         return ask_p_values(self, exog, z, groups, weights, ("p", "p_lo", "p_up"), values, conditional)
+
+    def predictive(
+        self,
+        exog: New = None,
+        *,
+        scale: PerRow = None,
+        n_jobs: int | None = None,
+        progress: bool | None = None,
+    ) -> Predictive:
+        """The conformal predictive distribution of new responses: every quantile at once.
+
+        Parameters
+        ----------
+        exog : DataFrame, optional
+            New rows; the training design points by default.
+        scale, n_jobs, progress : optional
+            As in `conf_int_conformal`, with a fixed scale.
+
+        Returns
+        -------
+        Predictive
+            With ``quantile(q)``, ``cdf(y)``, ``interval(alpha)``, ``crps(y)`` and ``plot(row)``.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
+        >>> made = res.predictive({"income": [500.0, 1000.0]})
+        >>> made.quantile([0.1, 0.5, 0.9]).round(0)
+        q    0.1    0.5    0.9
+        0  269.0  375.0  488.0
+        1  530.0  636.0  749.0
+        >>> made.cdf(400.0).round(3)
+           lower  upper
+        0  0.610  0.614
+        1  0.008  0.013
+        """
+        options = {"scale": scale, "n_jobs": n_jobs, "progress": progress}
+        return Predictive(self, exog, {name: value for name, value in options.items() if value is not None})
 
     def tau(self, exog: New = None, bound: Bound = None, z: float | None = None) -> pd.DataFrame:
         """Stability bounds: how far each prediction can move when a new response joins the fit.

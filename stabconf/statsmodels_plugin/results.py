@@ -155,6 +155,7 @@ class StatsmodelsResults(ObjectiveResults):
 
     conformity = _taking_weights(ObjectiveResults.conformity)
     conformal_set = _taking_weights(ObjectiveResults.conformal_set)
+    predictive = _taking_weights(ObjectiveResults.predictive)
     tau = _taking_weights(ObjectiveResults.tau)
     plot_conformity = _taking_weights(ObjectiveResults.plot_conformity)
 

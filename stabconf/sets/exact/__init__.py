@@ -45,17 +45,23 @@ def _chunk(fits, score, directions, tol, budget, work):
     rows = work.rows
     own = np.ones(len(rows)) if work.beside is None else work.beside
     solver = make_sets(fits, score, tol, budget)
-    out = []
     ends = {direction: solver.ends(rows, work.ranks, direction, own) for direction in directions}
-    for a, rank in enumerate(work.ranks):
+    simple = np.all([found.simple for found in ends.values()], axis=0)
+    doubtful = np.flatnonzero(~simple.all(axis=0))
+    asked = [
+        [rank.take(i) for rank, known in zip(work.ranks, simple[:, i], strict=True) if not known]
+        for i in doubtful
+    ]
+    apart = dict(zip(doubtful, map(iter, solver.pieces(rows[doubtful], asked, own[doubtful])), strict=True))
+    out = []
+    for a in range(len(work.ranks)):
         known = {-1: np.full(len(rows), -np.inf), 1: np.full(len(rows), np.inf)}
-        simple = np.all([found.simple[a] for found in ends.values()], axis=0)
         loose = np.max([found.tol[a] for found in ends.values()], axis=0)
         for direction, found in ends.items():
             known[direction] = found.ends[a].copy()
         pieces = {}
-        for i in np.flatnonzero(~simple):
-            parts, loose[i] = solver.pieces(rows[i], rank.take(i), own[i])
+        for i in np.flatnonzero(~simple[a]):
+            parts, loose[i] = next(apart[i])
             parts = merge(parts, near=_JOIN)
             known[-1][i], known[1][i] = (parts[0][0], parts[-1][1]) if parts else (np.nan, np.nan)
             if len(parts) > 1:

@@ -19,6 +19,7 @@ from .ends import Ends
 __all__ = ["ClippedSets"]
 
 _FITS = 20
+_MANY = 8  # ranks; fixed points of so many take longer than whole paths
 _ROUNDING = 1e-12  # of the scale, where fixed points are found
 _REACH = 1.0 + 1e-9
 _BLUR = 1e-6  # of the scale: what vanishing ridge weights may change
@@ -44,6 +45,8 @@ class ClippedSets:
         fit = self.fits.clipped
         if fit.hessian_inverse is None or (self.soft and self.fits.lasso.any()):
             return Ends.unknown(ranks, len(rows))  # only the whole path can tell
+        if self.soft and not self.linear and len(ranks) > _MANY:
+            return Ends.unknown(ranks, len(rows))  # which has the ends of all ranks at once
         if not self.linear:
             find = self._fixed_points if self.soft else self._tilted
         elif self.score.scale is None:
@@ -137,14 +140,19 @@ class ClippedSets:
                 left = np.array([i for i in left if out[i] is None or out[i].extent], dtype=int)
         return out
 
-    def pieces(self, row, rank, own):
-        """The intervals that make up a row's set, and how far they may reach beyond it."""
-        (path,) = self.paths(row[None])
-        if path is None:
-            return [(-np.inf, np.inf)], np.inf
+    def pieces(self, rows, ranks, own):
+        """For each new row (m, p) and each of its ranks (a list per row) the intervals that make up its
+        set, and how far they may reach beyond it."""
         problem = self.fits.problem
-        found = path.pieces(problem.X, problem.v, rank, self.score, own)
-        return found, max(path.extent, 2.0 * path.blur)
+        out = []
+        for i, path in enumerate(self.paths(rows)):
+            if path is None:
+                out.append([([(-np.inf, np.inf)], np.inf)] * len(ranks[i]))
+                continue
+            found = path.pieces_of_each(problem.X, problem.v, ranks[i], self.score, own[i])
+            loose = max(path.extent, 2.0 * path.blur)
+            out.append([(pieces, loose) for pieces in found])
+        return out
 
     def residuals(self, row, w):
         """Training residuals (g, n) and new ones (g,) of the augmented fits at responses, differences of

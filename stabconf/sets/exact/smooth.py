@@ -6,9 +6,12 @@ outer bound to its fixed point; Q changes with the tilt as slowly as a leverage,
 tolerance (theory, section 5). Where that contraction cannot be shown the new residual is scanned.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from ...path import chord_fits
+from ..stable import outer_residuals
 from .contraction import contractions
 from .ends import Ends
 from .scan import scan
@@ -36,8 +39,15 @@ class SmoothSets:
         self.fits, self.score, self.tol, self.budget = fits, score, tol, budget
         self.tilted = 0  # tilted fits made
 
-    def pieces(self, row, rank, own):
-        """The intervals that make up a row's set, and how far they may reach beyond it."""
+    def pieces(self, rows, ranks, own):
+        """For each new row (m, p) and each of its ranks (a list per row) the intervals that make up its
+        set, and how far they may reach beyond it."""
+        return [
+            [self._scanned(row, rank, scale) for rank in each]
+            for row, each, scale in zip(rows, ranks, own, strict=True)
+        ]
+
+    def _scanned(self, row, rank, own):
         found, loose, count = scan(self.fits, row, rank, self.score, own, self.tol, self.budget)
         self.tilted += count
         return found, loose
@@ -48,6 +58,37 @@ class SmoothSets:
 
     def ends(self, rows, ranks, direction, own):
         """`Ends` of new rows (m, p) whose scales are ``own`` (m,)."""
+        out = self._ahead(rows, ranks, direction, own)
+        if self.score.sign and ranks and ranks[0].weights is None and not out.simple.all():
+            self._behind(out, rows, ranks, direction, own)
+        return out
+
+    def _behind(self, out, rows, ranks, direction, own):
+        """Fill in ends of one-sided sets that lie behind the fit.
+
+        The opposite set has rank c + 1 - k among c rows, and ends where this one does if no residual ahead
+        of the fit is in this one.
+        """
+        opposite = SmoothSets(self.fits, replace(self.score, sign=-self.score.sign), self.tol, self.budget)
+        for a, rank in enumerate(ranks):
+            left = np.flatnonzero(~out.simple[a])
+            if not len(left):
+                continue
+            outer, _ = outer_residuals(self.fits.base, rows[left], rank, self.score, direction, own[left])
+            left = left[outer < 0]
+            count = self.fits.n if rank.which is None else len(rank.which)
+            found = opposite._ahead(
+                rows[left], [replace(rank, mass=count + 1 - rank.mass)], -direction, own[left]
+            )
+            good = found.simple[0] & np.isfinite(found.ends[0])
+            # Ends are certified from outside: this set's lies further on by the tolerance at most.
+            out.ends[a, left[good]] = found.ends[0][good] + direction * found.tol[0][good]
+            out.simple[a, left[good]] = True
+            out.tol[a, left[good]] = found.tol[0][good]
+        self.tilted += opposite.tilted
+
+    def _ahead(self, rows, ranks, direction, own):
+        """`Ends` that lie ahead of the fit."""
         out = Ends.unknown(ranks, len(rows))
         base = self.fits.base
         if base.problem.lasso.any():
