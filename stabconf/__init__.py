@@ -22,6 +22,7 @@ from .results.fitting import fit, fit_quantiles
 from .results.quantiles import QuantileResults
 from .results.regression import Results
 from .sets import UserScore
+from .show.exchangeability import ExchangeabilityCheck
 from .statsmodels_plugin import StatsmodelsResults, conformal, register, unregister
 from .study.comparison import compare
 from .study.selection import Selection, select_penalty
@@ -41,6 +42,7 @@ __all__ = [
     "QuantileResults",
     "StatsmodelsResults",
     "Selection",
+    "ExchangeabilityCheck",
     "Squared",
     "LAD",
     "Quantile",

@@ -15,6 +15,7 @@ from .band import BandFits, band_conformity, exact_band, stable_band
 from .candidates import check_bound, conformity, refitted, row_tau
 from .estimator import TAUS, EstimatorFits, user_stable
 from .exact import exact
+from .exchangeability import STREAMS, Evidence, check_rows
 from .fits import Fits
 from .heldout import cross, cv_plus, jackknife_plus, split
 from .interpolated import interpolation
@@ -31,9 +32,11 @@ __all__ = [
     "ESTIMATOR_METHODS",
     "METHODS",
     "SCORES",
+    "STREAMS",
     "TAUS",
     "BandFits",
     "EstimatorFits",
+    "Evidence",
     "Fits",
     "FixedScale",
     "Intervals",
@@ -44,6 +47,7 @@ __all__ = [
     "UserScore",
     "band_conformity",
     "check_bound",
+    "check_rows",
     "conformity",
     "generator",
     "make_intervals",

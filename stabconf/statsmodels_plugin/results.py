@@ -155,6 +155,7 @@ class StatsmodelsResults(ObjectiveResults):
     conformity = _taking_weights(ObjectiveResults.conformity)
     conformal_set = _taking_weights(ObjectiveResults.conformal_set)
     tau = _taking_weights(ObjectiveResults.tau)
+    check_exchangeability = _taking_weights(ObjectiveResults.check_exchangeability)
     plot_conformity = _taking_weights(ObjectiveResults.plot_conformity)
 
     @cached_property

@@ -6,6 +6,7 @@ that print in black and white stays legible. Nothing global is changed.
 
 from .box_plots import comparison_size, draw_comparison, draw_widths
 from .curve_plots import draw_coverage, draw_coverage_along, draw_criterion, draw_stability
+from .drift_plots import draw_drift
 from .row_plots import draw_conformity, draw_intervals
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "draw_coverage",
     "draw_coverage_along",
     "draw_criterion",
+    "draw_drift",
     "draw_intervals",
     "draw_stability",
     "draw_widths",
