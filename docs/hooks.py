@@ -15,7 +15,17 @@ from pathlib import Path
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parent.parent
-FIGURES = ("intervals", "bands", "losses", "methods", "conformity", "widths", "coverage", "stability")
+FIGURES = (
+    "intervals",
+    "bands",
+    "losses",
+    "methods",
+    "conformity",
+    "widths",
+    "coverage",
+    "stability",
+    "drift",
+)
 
 
 def on_files(files, config):
@@ -104,6 +114,7 @@ def figures():
         "stability": lambda ax: stabconf.fit("foodexp ~ income", train).plot_stability(
             test, penalties=[0.001, 0.01, 0.1, 1.0], alpha=0.1, ax=ax
         ),
+        "drift": lambda ax: draw_dearer(huber, test, ax),
     }
     assert tuple(draw) == FIGURES
     made = {}
@@ -115,6 +126,15 @@ def figures():
             figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
         made[name] = out.getvalue()
     return made
+
+
+def draw_dearer(results, new, ax):
+    """Evidence against exchangeability where food becomes dearer after 40 rows."""
+    import numpy as np
+
+    new = new.assign(foodexp=new["foodexp"] + 100.0 * (np.arange(len(new)) >= 40))
+    new.index = range(150, 150 + len(new))
+    results.check_exchangeability(new).plot(ax)
 
 
 def draw_losses(ax):

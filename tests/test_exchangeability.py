@@ -341,14 +341,14 @@ def test_the_figure_has_the_bets_the_limits_and_where_it_rises(res, figures):
     check = res.check_exchangeability(new)
     ax = check.plot()
     words = [text.get_text() for text in ax.get_legend().get_texts()]
-    since = list(new.index).index(check.since)
-    rise = f"rises from row {check.since} (number {since + 1})"
+    rise = f"rises from about row {check.since}"
     assert words == ["level", "spread", "covariates", rise, "mean p of level, last 15 rows"]
     np.testing.assert_array_equal(ax.get_lines()[0].get_ydata(), check.paths["level"])
     heights = [line.get_ydata()[0] for line in ax.get_lines()[3:5]]
     np.testing.assert_allclose(heights, np.log10([20.0, 100.0]))
     assert [text.get_text() for text in ax.texts] == ["1/20", "1/100"]
     assert ax.get_ylim()[1] > check.largest
+    assert ax.get_lines()[5].get_xdata()[0] == list(new.index).index(check.since) + 1
     calm = res.check_exchangeability(labelled(np.random.default_rng(18), {}, {})).plot(
         figures.subplots()[1]
     )

@@ -36,10 +36,11 @@ def draw_drift(
     for value, words, line in _LIMITS:
         ax.axhline(np.log10(value), color=RED, linewidth=1.0, linestyle=line)
         place = (1.0, np.log10(value))
-        ax.annotate(words, place, (-2, 2), xycoords=("axes fraction", "data"), textcoords="offset points",
-                    ha="right", color=RED, fontsize="small")  # fmt: skip
+        look: dict[str, Any] = {"ha": "right", "color": RED, "fontsize": "small"}
+        where = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+        ax.annotate(words, place, (-2, 2), **where, **look)
     if since is not None:
-        label = f"rises from row {short(since[1], 20)} (number {since[0] + 1})"
+        label = f"rises from about row {short(since[1], 16)}"
         ax.axvline(since[0] + 1, color=RED, linewidth=1.2, linestyle="--", label=label)
     ax.set_ylim(top=max(2.3, 1.05 * float(np.max(paths.to_numpy()))))
     ax.set_xlabel("new rows, in their order")
@@ -55,5 +56,5 @@ def draw_drift(
     right.set_ylim(0, 1)
     right.set_ylabel("mean p", color=GREY)
     right.tick_params(axis="y", colors=GREY)
-    legend(ax, 3, [*ax.get_legend_handles_labels()[0], *right.get_legend_handles_labels()[0]])
+    legend(ax, 2, [*ax.get_legend_handles_labels()[0], *right.get_legend_handles_labels()[0]])
     return ax
