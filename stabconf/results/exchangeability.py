@@ -10,6 +10,7 @@ import pandas as pd
 
 from ..errors import InputError
 from ..sets import STREAMS, check_rows
+from ..sets.exchangeability import SHARE
 from ..show.exchangeability import ExchangeabilityCheck
 from ..show.shown import Shown
 from .base import BaseResults
@@ -18,8 +19,6 @@ from .rows import Rows
 from .showing import responses_of
 
 __all__ = ["CheckedResults"]
-
-_START = np.log10(1.0 / 6.0)
 
 
 class CheckedResults(BaseResults):
@@ -102,7 +101,7 @@ class CheckedResults(BaseResults):
         }
         return ExchangeabilityCheck(
             p_values=_on_all(found.p, known, index),
-            paths=_on_all(found.capital, known, index).ffill().fillna(_START),
+            paths=_on_all(found.capital, known, index).ffill().fillna(np.log10(SHARE)),
             table=pd.DataFrame(values, index=list(STREAMS)),
             p_value=found.p_value,
             fitted=found.fitted,
@@ -114,7 +113,8 @@ class CheckedResults(BaseResults):
     ) -> ExchangeabilityCheck | None:
         """The check for a report; None where responses are not known, or where intervals assume less than
         exchangeability of all rows: with groups, or with weights of a shift."""
-        if new is None or np.isnan(shown.hits).all() or {"groups", "weights"} & set(options):
+        less = any(options.get(name) is not None for name in ("groups", "weights"))
+        if less or new is None or np.isnan(shown.hits).all():
             return None
         given = {name: options[name] for name in ("wls_weights",) if name in options}
         try:

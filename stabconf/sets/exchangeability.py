@@ -22,7 +22,7 @@ from scipy.stats import kstest
 from ..errors import InputError
 from .request import generator
 
-__all__ = ["STREAMS", "Evidence", "check_rows", "weigh"]
+__all__ = ["SHARE", "STREAMS", "Evidence", "check_rows", "weigh"]
 
 STREAMS = ("level", "spread", "covariates")
 SHARE = 1.0 / 6.0  # of the level for each of six tests: a bet and a test of uniformity of each stream

@@ -21,6 +21,7 @@ _LOOKS: dict[str, dict[str, Any]] = {
     "spread": {"color": BLUE, "linestyle": "--"},
     "covariates": {"color": ORANGE, "linestyle": "-."},
 }
+_BESIDE: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "color": RED, "fontsize": "small"}
 _LIMITS = ((20.0, "1/20", ":"), (100.0, "1/100", (0, (1, 3))))
 
 
@@ -36,9 +37,7 @@ def draw_drift(
     for value, words, line in _LIMITS:
         ax.axhline(np.log10(value), color=RED, linewidth=1.0, linestyle=line)
         place = (1.0, np.log10(value))
-        look: dict[str, Any] = {"ha": "right", "color": RED, "fontsize": "small"}
-        where = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-        ax.annotate(words, place, (-2, 2), **where, **look)
+        ax.annotate(words, place, (-2, 2), xycoords=("axes fraction", "data"), **_BESIDE)
     if since is not None:
         label = f"rises from about row {short(since[1], 16)}"
         ax.axvline(since[0] + 1, color=RED, linewidth=1.2, linestyle="--", label=label)

@@ -43,11 +43,11 @@ def as_markdown(content: Content, folder: str) -> str:
     parts += _tables(content.widths)
     parts.append("## Figures")
     parts += [_figure(picture, folder) for picture in content.pictures]
-    if content.intervals is not None:
-        parts += ["## Intervals", *_tables([content.intervals])]
     if content.exchangeable is not None:
         parts += ["## Is exchangeability plausible?", markdown_escaped(content.exchangeable.sentence)]
         parts.append(_figure(content.exchangeable.picture, folder))
+    if content.intervals is not None:
+        parts += ["## Intervals", *_tables([content.intervals])]
     parts += ["## Data checks", *_tables(content.checks), "## How to cite"]
     parts.append("\n".join(f"- {line}" for line in content.cite))
     parts += ["## Versions", ", ".join(f"{name} {number}" for name, number in content.versions)]
