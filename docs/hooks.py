@@ -25,6 +25,7 @@ FIGURES = (
     "coverage",
     "stability",
     "predictive",
+    "drift",
 )
 
 
@@ -115,6 +116,7 @@ def figures():
             test, penalties=[0.001, 0.01, 0.1, 1.0], alpha=0.1, ax=ax
         ),
         "predictive": lambda ax: huber.predictive({"income": [1000.0]}).plot(ax=ax),
+        "drift": lambda ax: draw_dearer(huber, test, ax),
     }
     assert tuple(draw) == FIGURES
     made = {}
@@ -126,6 +128,15 @@ def figures():
             figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
         made[name] = out.getvalue()
     return made
+
+
+def draw_dearer(results, new, ax):
+    """Evidence against exchangeability where food becomes dearer after 40 rows."""
+    import numpy as np
+
+    new = new.assign(foodexp=new["foodexp"] + 100.0 * (np.arange(len(new)) >= 40))
+    new.index = range(150, 150 + len(new))
+    results.check_exchangeability(new).plot(ax)
 
 
 def draw_losses(ax):

@@ -23,6 +23,7 @@ from .results.predictive import Predictive
 from .results.quantiles import QuantileResults
 from .results.regression import Results
 from .sets import UserScore
+from .show.exchangeability import ExchangeabilityCheck
 from .statsmodels_plugin import StatsmodelsResults, conformal, register, unregister
 from .study.comparison import compare
 from .study.selection import Selection, select_penalty
@@ -43,6 +44,7 @@ __all__ = [
     "StatsmodelsResults",
     "Predictive",
     "Selection",
+    "ExchangeabilityCheck",
     "Squared",
     "LAD",
     "Quantile",

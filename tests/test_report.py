@@ -27,9 +27,19 @@ def test_a_page_has_every_section_and_needs_nothing_else(half, tmp_path):
     res, new = half
     path = res.report(tmp_path / "my réport.html", new, alpha=0.2, by="g")
     page = path.read_text(encoding="utf-8")
-    for section in ("summary", "widths", "figures", "intervals", "checks", "cite", "versions"):
+    sections = (
+        "summary",
+        "widths",
+        "figures",
+        "intervals",
+        "exchangeability",
+        "checks",
+        "cite",
+        "versions",
+    )
+    for section in sections:
         assert f'<section id="{section}">' in page
-    assert page.count("data:image/svg+xml;base64,") == 3
+    assert page.count("data:image/svg+xml;base64,") == 4
     assert "<script" not in page and not re.search(r'(src|href)="(?!data:|#)', page)
     for words in (
         "Ndiaye",

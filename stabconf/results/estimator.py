@@ -64,6 +64,9 @@ class EstimatorResults(Presentation):
         out[complete] = self._fits.predict(self._features(X[complete]))
         return out
 
+    def _parts(self, rows: Rows) -> tuple[EstimatorFits, np.ndarray]:
+        return self._fits, self._features(rows.X)
+
     def _intervals(
         self,
         rows: Rows,

@@ -21,7 +21,7 @@ from ..show.report import Background, check_path, collect, write_report
 from ..show.shown import Shown
 from ..show.summary import Summary
 from ..show.widths import WidthReport
-from .base import BaseResults
+from .exchangeability import CheckedResults
 from .options import Bound, Level, New, Numbers, Side
 from .penalty_path import as_penalties, stability_path
 from .rows import Rows
@@ -39,7 +39,7 @@ _PATH_ROWS = 100
 _SUMMARY_ROWS = 200
 
 
-class Presentation(BaseResults):
+class Presentation(CheckedResults):
     """Tables, figures and reports of results; a part of every results class.
 
     A subclass has ``_summarised(alpha, shown, options)``: the summary tables at a level, which may use the
@@ -341,6 +341,8 @@ class Presentation(BaseResults):
     ) -> Path:
         """Write a report: summary, widths, figures, data checks, how to cite, versions.
 
+        Where responses of new rows are known it says whether exchangeability is plausible.
+
         Parameters
         ----------
         path : path-like
@@ -366,9 +368,10 @@ class Presentation(BaseResults):
         with warnings.catch_warnings():  # said above, by the intervals themselves
             warnings.simplefilter("ignore", StabconfWarning)
             summary = self._summarised(shown.attrs["alpha"], shown, options)
+            checked = self._checked(shown, new, response, options)
         rows = None if new is None else self._rows_as_fitted(new, options)
         about = Background.of(self.model.formula, self._design, self._rows_as_fitted(None, {}), rows)
-        return write_report(target, collect(shown, groups, summary, about))
+        return write_report(target, collect(shown, groups, summary, about, checked))
 
     def _summary_rows(self) -> tuple[Rows, str]:
         """Training rows where a summary shows intervals, all or evenly spaced ones, and which in words."""

@@ -11,7 +11,7 @@ from ..data.units import ColumnUnits
 from ..errors import AssumptionError, DataWarning, InputError, InputTypeError, warn_user
 from ..losses import Quantile
 from ..rank import Peers
-from ..sets import BAND_METHODS, Along, BandFits, Intervals, band_conformity, make_intervals
+from ..sets import BAND_METHODS, Along, BandFits, Fits, Intervals, band_conformity, make_intervals
 from ..show.shown import Shown
 from ..show.summary import Summary, summarise_quantiles
 from .asking import ask_intervals, ask_p_values
@@ -235,6 +235,9 @@ class QuantileResults(Presentation):
 
     def _predictions(self, X: np.ndarray) -> np.ndarray:
         return self._levels[self._central]._predictions(X)
+
+    def _parts(self, rows: Rows) -> tuple[Fits, np.ndarray]:
+        return self._levels[self._central]._fits, rows.X
 
     def _prediction_columns(self, exog: New) -> pd.DataFrame:
         made = self.predict(exog)

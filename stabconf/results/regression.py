@@ -233,6 +233,9 @@ class ObjectiveResults(Presentation):
         made = make_intervals(self._fits, rows.as_fitted, alphas, method, side, options, parts)
         return [rows.in_own_units(intervals) for intervals in made]
 
+    def _parts(self, rows: Rows) -> tuple[Fits, np.ndarray]:
+        return self._fits, rows.as_fitted
+
     def _with_penalty(self, strength: float) -> Self:
         """Itself refitted with another strength of the penalty."""
         penalty = as_penalty(strength, self.model.penalty.l1_ratio)

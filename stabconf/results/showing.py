@@ -22,7 +22,7 @@ from .options import Level, New, Numbers, Options
 if TYPE_CHECKING:
     from .base import BaseResults
 
-__all__ = ["shown_of", "shown_of_levels"]
+__all__ = ["responses_of", "shown_of", "shown_of_levels"]
 
 
 def shown_of(results: "BaseResults", new: New, alpha: Level, response: Any, options: Options) -> Shown:
@@ -42,7 +42,7 @@ def shown_of_levels(
     ends = results.conf_int_conformal(new, alpha=levels, **options)
     mean = results._prediction_columns(new)["mean"].to_numpy(dtype=float)
     frame = design.frame_of(new)
-    y = _responses(design, new, frame, response)
+    y = responses_of(design, new, frame, response)
     first = Shown(frame, mean, mean, mean, y, {}, new is None)
     made = []
     for place, alpha in enumerate(levels):
@@ -73,7 +73,7 @@ def _ranks(
     return Ranks(place, [group["k"] for group in each], [group["n"] for group in each])
 
 
-def _responses(design: Design, new: New, frame: pd.DataFrame, response: Any) -> np.ndarray | None:
+def responses_of(design: Design, new: New, frame: pd.DataFrame, response: Any) -> np.ndarray | None:
     """Responses of the rows (m,), or None where they are not known."""
     if response is None:
         return design.y if new is None else design.responses(new)

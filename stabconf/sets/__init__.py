@@ -16,6 +16,7 @@ from .candidates import check_bound, conformity, refitted, row_tau
 from .conditional import conditional_band, conditional_set
 from .estimator import TAUS, EstimatorFits, user_stable
 from .exact import exact
+from .exchangeability import STREAMS, Evidence, check_rows
 from .fits import Fits
 from .heldout import cross, cv_plus, jackknife_plus, split
 from .interpolated import interpolation
@@ -33,9 +34,11 @@ __all__ = [
     "ESTIMATOR_METHODS",
     "METHODS",
     "SCORES",
+    "STREAMS",
     "TAUS",
     "BandFits",
     "EstimatorFits",
+    "Evidence",
     "Fits",
     "FixedScale",
     "Intervals",
@@ -47,6 +50,7 @@ __all__ = [
     "Along",
     "band_conformity",
     "check_bound",
+    "check_rows",
     "conformity",
     "generator",
     "make_intervals",

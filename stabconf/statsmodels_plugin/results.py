@@ -157,6 +157,7 @@ class StatsmodelsResults(ObjectiveResults):
     conformal_set = _taking_weights(ObjectiveResults.conformal_set)
     predictive = _taking_weights(ObjectiveResults.predictive)
     tau = _taking_weights(ObjectiveResults.tau)
+    check_exchangeability = _taking_weights(ObjectiveResults.check_exchangeability)
     plot_conformity = _taking_weights(ObjectiveResults.plot_conformity)
 
     @cached_property

@@ -30,6 +30,7 @@ def write_report(target: Path, content: Content) -> Path:
         return write_whole(target, as_html(content).encode("utf-8"))
     folder = target.with_name(target.stem + "_files")
     folder.mkdir(exist_ok=True)
-    for picture in content.pictures:
+    more = [] if content.exchangeable is None else [content.exchangeable.picture]
+    for picture in [*content.pictures, *more]:
         write_whole(folder / f"{picture.name}.svg", picture.svg)
     return write_whole(target, as_markdown(content, folder.name).encode("utf-8"))

@@ -11,13 +11,14 @@ import pandas as pd
 from ..._version import __version__
 from ...data.bins import crossed
 from ..coverage import coverage_along
+from ..exchangeability import ExchangeabilityCheck
 from ..shown import Shown
 from ..summary import FitSummary, as_table
 from ..tables import Table, cell, percent
 from ..widths import WidthReport
 from .checks import data_checks
-from .figures import coverage_figure, interval_figure, width_figure
-from .parts import Background, Content
+from .figures import coverage_figure, drift_figure, interval_figure, width_figure
+from .parts import Background, Content, Verdict
 
 __all__ = ["collect"]
 
@@ -33,9 +34,14 @@ _CITE = [
 
 
 def collect(
-    shown: Shown, groups: pd.DataFrame | None, summary: FitSummary, background: Background
+    shown: Shown,
+    groups: pd.DataFrame | None,
+    summary: FitSummary,
+    background: Background,
+    check: ExchangeabilityCheck | None = None,
 ) -> Content:
-    """The `Content` of a report of these intervals, with widths by ``groups`` (m rows) too."""
+    """The `Content` of a report of these intervals, with widths by ``groups`` (m rows) too, and ``check``
+    of exchangeability where there is one."""
     predictors = background.predictors
     reports = [shown.report(None), *([shown.report(groups)] if groups is not None else [])]
     pictures = [
@@ -52,6 +58,7 @@ def collect(
         text=str(summary),
         widths=[_width_table(report) for report in reports],
         pictures=pictures,
+        exchangeable=None if check is None else Verdict(check.sentence, drift_figure(check)),
         intervals=None if shown.training else _interval_table(shown, predictors),
         checks=data_checks(shown, background),
         cite=_CITE,

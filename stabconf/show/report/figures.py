@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from ..exchangeability import ExchangeabilityCheck
 from ..plots import draw_coverage_along, draw_intervals, draw_widths
 from ..shown import Shown
 from ..tables import percent
@@ -14,7 +15,7 @@ from .parts import Picture
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["coverage_figure", "interval_figure", "width_figure"]
+__all__ = ["coverage_figure", "drift_figure", "interval_figure", "width_figure"]
 
 _WIDTH = 6.8  # inches
 _MARGIN = 0.1  # inches about a figure
@@ -45,6 +46,16 @@ def coverage_figure(table: pd.DataFrame, attrs: dict[str, Any]) -> Picture:
             " The band is where such shares fall in 95 % of samples if intervals cover alike everywhere."
         )
     return Picture("coverage", caption, _svg(lambda ax: draw_coverage_along(table, attrs, ax), 3.6))
+
+
+def drift_figure(check: ExchangeabilityCheck) -> Picture:
+    """Evidence against exchangeability over the new rows."""
+    caption = (
+        f"Evidence against exchangeability of {check.count} new rows, in their order: exchangeable rows "
+        "reach the dotted lines in at most 1 of 20, or 1 of 100, samples. Their p-values have a mean of "
+        "about 0.5."
+    )
+    return Picture("exchangeability", caption, _svg(check.plot, 3.8))
 
 
 def _svg(draw: "Callable[[Axes], Axes]", height: float) -> bytes:

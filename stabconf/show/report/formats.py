@@ -42,15 +42,20 @@ def as_markdown(content: Content, folder: str) -> str:
     parts += ["## Summary", f"{fence}text\n{content.text}\n{fence}", "## Widths"]
     parts += _tables(content.widths)
     parts.append("## Figures")
-    for picture in content.pictures:
-        caption = markdown_escaped(picture.caption)
-        parts.append(f"![{caption}]({quote(folder)}/{picture.name}.svg)")
+    parts += [_figure(picture, folder) for picture in content.pictures]
+    if content.exchangeable is not None:
+        parts += ["## Is exchangeability plausible?", markdown_escaped(content.exchangeable.sentence)]
+        parts.append(_figure(content.exchangeable.picture, folder))
     if content.intervals is not None:
         parts += ["## Intervals", *_tables([content.intervals])]
     parts += ["## Data checks", *_tables(content.checks), "## How to cite"]
     parts.append("\n".join(f"- {line}" for line in content.cite))
     parts += ["## Versions", ", ".join(f"{name} {number}" for name, number in content.versions)]
     return "\n\n".join(parts) + "\n"
+
+
+def _figure(picture: Picture, folder: str) -> str:
+    return f"![{markdown_escaped(picture.caption)}]({quote(folder)}/{picture.name}.svg)"
 
 
 def _tables(tables: list[Table]) -> list[str]:

@@ -8,7 +8,7 @@ import pandas as pd
 from ...data.design import Design
 from ..tables import Table
 
-__all__ = ["Background", "Content", "Picture"]
+__all__ = ["Background", "Content", "Picture", "Verdict"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,14 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Verdict:
+    """Whether exchangeability is plausible: the answer in words, and the evidence."""
+
+    sentence: str
+    picture: Picture
+
+
+@dataclass(frozen=True)
 class Content:
     """A whole report: strings and pictures, no numbers."""
 
@@ -53,6 +61,7 @@ class Content:
     text: str  # the summary as text
     widths: list[Table]
     pictures: list[Picture]
+    exchangeable: Verdict | None  # None where responses are not known
     intervals: Table | None  # None for the training rows
     checks: list[Table]
     cite: list[str]
