@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..losses import Loss
-from ..path import BandPath, BandRows, ClippedFit
+from ..path import BandPath, BandRows, ClippedFit, Piece
 from ..rank import Peers, Rank
 from ..stability import new_rows, reach
 from .candidates import candidate_p, known_or_refitted, parts_of
@@ -94,7 +94,7 @@ def exact_band(fits: BandFits, asked: Request) -> list[Intervals]:
     return out
 
 
-def _chunk(fits: BandFits, side: Side, work: Work) -> tuple[list[list[Pieces]], np.ndarray]:
+def _chunk(fits: BandFits, side: Side, work: Work) -> tuple[list[list[list[Piece]]], np.ndarray]:
     """Sets of some of the rows for each rank, in units of the upper fit, and how far they may be too
     wide."""
     terms = DIRECTIONS[side]
