@@ -61,7 +61,11 @@ class BandFits:
     def paths(self, rows: np.ndarray) -> list[BandPath]:
         """`BandPath`s of new rows."""
         made = {sign: ClippedSets(fits, Score()).paths(rows) for sign, fits in self.fits.items()}
-        return [BandPath.of(*both, self.shift) for both in zip(made[-1], made[1], strict=True)]
+        out = []
+        for lower, upper in zip(made[-1], made[1], strict=True):
+            assert lower is not None and upper is not None  # the paths of steps are always known somewhere
+            out.append(BandPath.of(lower, upper, self.shift))
+        return out
 
 
 def exact_band(fits: BandFits, asked: Request) -> list[Intervals]:
