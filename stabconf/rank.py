@@ -9,12 +9,14 @@ statistic that follows. Stability adds ``r * a_i`` to each score, with one numbe
 
 import math
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
 __all__ = [
     "Peers",
     "Rank",
+    "Scoring",
     "ceil_rank",
     "conformal_rank",
     "kth_of_lines",
@@ -23,7 +25,30 @@ __all__ = [
 ]
 
 Index = int | slice | np.ndarray
+Some = slice | np.ndarray
+_EVERY = slice(None)
 _DIRECT = 16384  # sums to sort directly rather than to narrow down first
+
+
+class Scoring(Protocol):
+    """What stability bounds and paths ask of a score; `sets.score.Score` says what each of these is."""
+
+    @property
+    def sign(self) -> int: ...
+
+    def values(self, r: np.ndarray, rows: Some = _EVERY) -> np.ndarray: ...
+
+    def norms(self, norms: np.ndarray, rows: Some = _EVERY) -> np.ndarray: ...
+
+    def range(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def lines(
+        self, r: np.ndarray, rate: np.ndarray, rows: Some = _EVERY
+    ) -> list[tuple[np.ndarray, np.ndarray]]: ...
+
+    def own_values(self, e: np.ndarray, own: np.ndarray | float = 1.0) -> np.ndarray: ...
+
+    def own_lines(self, e: float, rate: float, own: float = 1.0) -> list[tuple[float, float]]: ...
 
 
 def ceil_rank(share: float, count: int) -> int:

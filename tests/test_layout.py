@@ -2,6 +2,9 @@
 
 import ast
 import doctest
+import importlib
+import inspect
+import pkgutil
 import re
 from pathlib import Path
 
@@ -79,6 +82,15 @@ def test_few_modules_stand_outside_of_rooms():
 def test_no_public_function_hides_a_module():
     modules = {path.stem for path in module_files()} | {path.name for path in PACKAGE.iterdir()}
     assert not modules & set(stabconf.__all__)
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("__init__.py")), ids=lambda path: path.parent.name)
+def test_no_function_of_a_package_hides_a_module_of_it(path):
+    name = ".".join(path.parent.relative_to(PACKAGE.parent).parts)
+    package = importlib.import_module(name)
+    submodules = [module.name for module in pkgutil.iter_modules([str(path.parent)])]
+    hidden = [each for each in submodules if inspect.isroutine(getattr(package, each, None))]
+    assert not hidden
 
 
 @pytest.mark.parametrize("path", module_files(), ids=lambda path: str(path.relative_to(PACKAGE)))

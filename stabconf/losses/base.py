@@ -78,23 +78,6 @@ class Loss:
         """True where slope or curvature is unbounded, so that Newton steps need the envelope."""
         return math.isinf(self.smoothness)
 
-    # Other names of questions about `kind`.
-
-    @property
-    def piecewise_linear(self) -> bool:
-        """True for losses without curvature (LAD and quantile loss)."""
-        return self.kind == "step"
-
-    @property
-    def has_curvature(self) -> bool:
-        """True where a curvature bound can do better than the penalty alone."""
-        return self.kind != "step"
-
-    @property
-    def softness(self) -> float | None:
-        """0 for a step, 1 for a line, None for other losses."""
-        return {"step": 0.0, "line": 1.0, "bending": None}[self.kind]
-
     def value(self, r: ArrayLike) -> np.ndarray:
         """Loss of residuals ``r``."""
         raise NotImplementedError

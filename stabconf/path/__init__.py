@@ -3,16 +3,17 @@
 from .bands import BandPath, BandRows
 from .chords import chord_fits
 from .clipped import ClippedFit
-from .crossover import crossover, sharpened
 from .following import follow
-from .lines import decided_prefix, merge, ties_of, uncovered
+from .lines import Piece, decided_prefix, merge, ties_of, uncovered
 from .polyline import Polyline, polylines
+from .sharpening import crossover, sharpened
 from .tilted import Tilted, runs_away, tilted_fits
 
 __all__ = [
     "BandPath",
     "BandRows",
     "ClippedFit",
+    "Piece",
     "Polyline",
     "Tilted",
     "chord_fits",

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .lines import merge, ties_of, uncovered, ways_of
+from ..rank import Rank
+from .clipped import ClippedFit
+from .lines import Piece, merge, ties_of, uncovered, ways_of
+from .polyline import Polyline, Ray
 
 __all__ = ["BandPath", "BandRows"]
 
@@ -31,11 +34,11 @@ class BandRows:
     """
 
     X: np.ndarray
-    v: dict
-    rank: object
-    terms: tuple
+    v: dict[int, np.ndarray]
+    rank: Rank
+    terms: tuple[int, ...]
 
-    def scores(self, band):
+    def scores(self, band: "BandPath") -> tuple[np.ndarray, np.ndarray]:
         """The terms at the corners of a `BandPath`: training (L, K, c), new (L, K)."""
         old = [sign * (self.v[sign] - band.theta[sign] @ self.X.T) for sign in self.terms]
         new = [sign * band.e[sign] for sign in self.terms]
@@ -61,16 +64,17 @@ class BandPath:
     """
 
     w: np.ndarray
-    theta: dict
-    e: dict
-    rays: dict
+    theta: dict[int, np.ndarray]
+    e: dict[int, np.ndarray]
+    rays: dict[int, list[Ray]]
     unknown: np.ndarray
-    open: tuple
+    open: tuple[bool, bool]
 
     @classmethod
-    def of(cls, lower, upper, shift):
+    def of(cls, lower: Polyline, upper: Polyline, shift: float) -> "BandPath":
         """From the `Polyline`s of the two fits; the lower one's responses are larger by ``shift``."""
-        paths, shifts = {-1: lower, 1: upper}, {-1: shift, 1: 0.0}
+        paths = {-1: lower, 1: upper}
+        shifts = {-1: shift, 1: 0.0}
         w = np.union1d(lower.w - shift, upper.w)
         unknown = np.zeros(max(len(w) - 1, 0), dtype=bool)
         theta, e, rays = {}, {}, {}
@@ -82,20 +86,20 @@ class BandPath:
                 (move / abs(speed), change / abs(speed)) if speed else (move, change)
                 for (move, change), speed in zip(path.rays, path.speeds, strict=True)
             ]
-        lost = tuple(one or other for one, other in zip(lower.open, upper.open, strict=True))
+        lost = (lower.open[0] or upper.open[0], lower.open[1] or upper.open[1])
         return cls(w, theta, e, rays, unknown, lost)
 
     @property
-    def extent(self):
+    def extent(self) -> float:
         """Length of the longest part that nothing is known of."""
         return np.inf if any(self.open) else float(np.max(np.diff(self.w)[self.unknown], initial=0.0))
 
-    def length(self, fits):
+    def length(self, fits: dict[int, ClippedFit]) -> float:
         """Longest move from the base fits (a dict of `ClippedFit`) between the corners, in their metric."""
         return max(float(np.max(fit.length(self.theta[sign] - fit.theta))) for sign, fit in fits.items())
 
-    def pieces(self, rows):
-        """Intervals of w that make up the set (a list of pairs)."""
+    def pieces(self, rows: BandRows) -> list[Piece]:
+        """Intervals of w that make up the set."""
         old, new = rows.scores(self)
         tie = np.max([ties_of(rows.X, self.theta[sign]) for sign in rows.terms], axis=0)
         low, high, least, most = _spans(old, new)
@@ -103,14 +107,15 @@ class BandPath:
         unsure = ~inside & (least - np.maximum(tie[:-1], tie[1:]) <= rows.rank.kth(high))
         out = [(self.w[j], self.w[j + 1]) for j in np.flatnonzero(inside)]
         for j in np.flatnonzero(unsure):
-            first, width = self.w[j], self.w[j + 1] - self.w[j]
+            first = self.w[j]
+            width = self.w[j + 1] - first
             lines = [(term[j], term[j + 1] - term[j]) for term in old]
             own = [(term[j], term[j + 1] - term[j]) for term in new]
             for a, b in uncovered(lines, own, 1.0, rows.rank, -tie[j]):
                 out.append((first + width * a, self.w[j + 1] if b == 1.0 else first + width * b))
         for corner, way, which in ((0, -1.0, 0), (-1, 1.0, 1)):
             if self.open[which]:
-                out.append(tuple(sorted((self.w[corner], way * np.inf))))
+                out.append(_ordered(self.w[corner], way * np.inf))
                 continue
             rays = [(sign, *self.rays[sign][which]) for sign in rows.terms]
             lines = [
@@ -119,12 +124,17 @@ class BandPath:
             ]
             own = [(new[j, corner], sign * change) for j, (sign, _, change) in enumerate(rays)]
             for a, b in uncovered(lines, own, np.inf, rows.rank, -tie[corner]):
-                out.append(tuple(sorted((self.w[corner] + way * a, self.w[corner] + way * b))))
+                out.append(_ordered(self.w[corner] + way * a, self.w[corner] + way * b))
         here = ~rows.rank.passed(old.max(axis=0) < (new.max(axis=0) - tie)[:, None])
         return merge([*out, *((w, w) for w in self.w[here])], near=1e-12)
 
 
-def _spans(old, new):
+def _ordered(one: float, other: float) -> Piece:
+    """The interval between two ends."""
+    return min(one, other), max(one, other)
+
+
+def _spans(old: np.ndarray, new: np.ndarray) -> list[np.ndarray]:
     """Smallest and largest training scores on each stretch (K - 1, c), and the new one's (K - 1,).
 
     The larger of lines is largest at an end; it is no smaller than the larger of their smallest values.

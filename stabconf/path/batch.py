@@ -6,6 +6,8 @@ per path. ``slots`` hold the inner step rows of a path, -1 if empty.
 
 import numpy as np
 
+from .clipped import ClippedFit
+
 __all__ = ["Batch", "solve"]
 
 _VANISHED = 1e-4  # of the length: what vanishing weights can hold is less
@@ -13,13 +15,19 @@ _STILL = 1e-11  # a relative movement below this is none
 
 
 class Batch:
-    """Paths under way. Arrays have one line a path; ``slots`` hold the inner step rows, -1 if empty."""
+    """Paths under way from one fit: the rows ``watched`` (c,) may change sides, ``force`` (B, p) pulls."""
 
-    def __init__(self, fit, watched, force, length, limit):
-        size, p = len(force), len(fit.theta)
+    def __init__(
+        self, fit: ClippedFit, watched: np.ndarray, force: np.ndarray, length: float, limit: bool
+    ) -> None:
+        assert fit.hessian_inverse is not None
+        size = len(force)
+        p = len(fit.theta)
         self.length = length
-        self.X, self.down, self.up = fit.X[watched], fit.down[watched], fit.up[watched]
+        self.X = fit.X[watched]
         self.v = fit.v[watched]
+        self.down = fit.down[watched]
+        self.up = fit.up[watched]
         self.soft = fit.soft[watched]
         self.any_soft = bool(self.soft.any())
         self.any_bounded = bool(np.any(self.soft & np.isfinite(self.up)))
@@ -44,27 +52,28 @@ class Batch:
         self.lines = np.arange(size)
         self.extra = fit.extra if limit and fit.extra.any() else None
 
-    def keep(self, which):
-        """Go on with some of the paths only."""
+    def keep(self, which: np.ndarray) -> None:
+        """Go on with some of the paths only (bools)."""
         for name in ("force", "theta", "r", "u", "side", "position", "slots", "stuck"):
             setattr(self, name, getattr(self, name)[which])
         if self.inverse.ndim == 3:
             self.inverse = self.inverse[which]
         self.lines = np.arange(len(self.theta))
 
-    def slopes(self):
-        """Slopes of the watched rows."""
+    def slopes(self) -> np.ndarray:
+        """Slopes of the watched rows (B, c)."""
         bound = np.where(self.side > 0, self.up, -self.down)
         inner = np.where(self.soft, self.r, self.u) if self.any_soft else self.u
         return np.where(self.side == 0, inner, bound)
 
-    def advance(self):
+    def advance(self) -> np.ndarray:
         """One step, to the next event or the end; True for the paths that have arrived."""
         rest = self.length - self.position
         close = np.isfinite(rest) & (rest <= _STILL * self.length)
         d, dm = self._direction()
         self.corner = self.position, self.theta.copy()
-        d[close], dm[close] = 0.0, 0.0
+        d[close] = 0.0
+        dm[close] = 0.0
         dr = -self._along(d)
         leave, slot, towards = self._next_leaving(dm)
         enter, row, onto = self._next_crossing(dr)
@@ -88,11 +97,11 @@ class Batch:
         self._cross(moving[~leaves], row, onto)
         return done
 
-    def _along(self, moves):
+    def _along(self, moves: np.ndarray) -> np.ndarray:
         """How much the rows' predictions change on moves (B, p) of theta."""
         return moves @ self.X.T
 
-    def _runs_away(self, d, h):
+    def _runs_away(self, d: np.ndarray, h: np.ndarray) -> np.ndarray:
         """Whether a path goes on without end for all that is not vanishing (B,)."""
         if self.extra is None:
             return np.zeros(len(d), dtype=bool)
@@ -100,7 +109,7 @@ class Batch:
         unit = self.length if np.isfinite(self.length) else 1.0
         return (work > 0) & (np.square(d) @ self.extra > 0.5 * work) & (h > _VANISHED * unit)
 
-    def _direction(self):
+    def _direction(self) -> tuple[np.ndarray, np.ndarray]:
         """Directions of theta (B, p) and of the slots' multipliers (B, p)."""
         slots = self.slots[:, : 1 + np.max(np.nonzero(self.slots >= 0)[1], initial=-1)]  # the rest is empty
         used = slots >= 0
@@ -109,16 +118,17 @@ class Batch:
         system = towards @ rows.transpose(0, 2, 1)
         diagonal = np.arange(system.shape[1])
         system[:, diagonal, diagonal] += np.where(used, 0.0, 1.0)
-        free, dm = (self.inverse @ self.force[..., None])[..., 0], np.zeros(self.slots.shape)
+        free = (self.inverse @ self.force[..., None])[..., 0]
         # Inner step rows are fitted exactly: what steps have left of rounding errors is taken back.
         off = np.where(used, self.v[slots] - (rows @ self.theta[..., None])[..., 0], 0.0)
         found, back = solve(system, -(towards @ self.force[..., None])[..., 0], off)
         self.theta += (back[:, None, :] @ towards)[:, 0]
+        dm = np.zeros(self.slots.shape)
         dm[:, : found.shape[1]] = found
         d = free + (found[:, None, :] @ towards)[:, 0]
         return self._unless_held(d, free), dm
 
-    def _unless_held(self, d, free):
+    def _unless_held(self, d: np.ndarray, free: np.ndarray) -> np.ndarray:
         """Directions, 0 where the inner rows take up the whole force; ``free`` (B, p) are those without
         them."""
         self.still = _STILL * np.max(np.abs(free), axis=1)  # what cancels leaves rounding errors
@@ -126,11 +136,12 @@ class Batch:
         d[held] = 0.0
         return d
 
-    def _next_leaving(self, dm):
+    def _next_leaving(self, dm: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """How far each path can go until a slot's multiplier is at a bound: distance, slot, side."""
         used = self.slots >= 0
         u = np.take_along_axis(self.u, np.maximum(self.slots, 0), axis=1)
-        up, down = (np.where(used, bound[self.slots], 0.0) for bound in (self.up, self.down))
+        up = np.where(used, self.up[self.slots], 0.0)
+        down = np.where(used, self.down[self.slots], 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             to_up = np.where(used & (dm > 0), (up - u) / dm, np.inf)
             to_down = np.where(used & (dm < 0), (down + u) / -dm, np.inf)
@@ -139,12 +150,13 @@ class Batch:
         towards = np.where(to_up <= to_down, 1, -1)[self.lines, slot]
         return distance[self.lines, slot], slot, towards
 
-    def _next_crossing(self, dr):
+    def _next_crossing(self, dr: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """How far until a watched row reaches a threshold: distance, row, and the side it goes to."""
         still = self.still[:, None] * self.lengths
         side = self.side
         bound = np.where(side > 0, self.up, self.down) * self.soft_width if self.any_bounded else 0.0
-        room, rate = side * self.r - bound, side * dr
+        room = side * self.r - bound
+        rate = side * dr
         with np.errstate(divide="ignore", invalid="ignore"):
             distance = np.where(rate < -still, np.maximum(room, 0.0) / -rate, np.inf)
         distance[side == 0] = np.inf
@@ -163,7 +175,7 @@ class Batch:
         row = self._first(distance, np.arange(distance.shape[1]))
         return distance[self.lines, row], row, onto[self.lines, row]
 
-    def _first(self, distance, rows):
+    def _first(self, distance: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """The nearest event of each path; after many steps of length 0 that of the first row (Bland's
         rule, which cannot cycle)."""
         nearest = np.argmin(distance, axis=1)
@@ -174,24 +186,28 @@ class Batch:
             nearest[stuck] = np.argmin(np.where(tied, order, len(self.X)), axis=1)
         return nearest
 
-    def _in_slots(self, rows):
+    def _in_slots(self, rows: np.ndarray) -> np.ndarray:
+        """Which of the rows (k,) each path has in a slot (B, k)."""
         return (self.slots[:, :, None] == rows).any(axis=1)
 
-    def _leave(self, lines, slot, towards):
+    def _leave(self, lines: np.ndarray, slot: np.ndarray, towards: np.ndarray) -> None:
         """Slots whose multiplier is at a bound become outer rows."""
         if not len(lines):
             return
-        slot, side = slot[lines], towards[lines]
+        slot = slot[lines]
+        side = towards[lines]
         row = self.slots[lines, slot]
-        self.side[lines, row], self.r[lines, row] = side, 0.0
+        self.side[lines, row] = side
+        self.r[lines, row] = 0.0
         self.u[lines, row] = np.where(side > 0, self.up[row], -self.down[row])
         self.slots[lines, slot] = -1
 
-    def _cross(self, lines, row, onto):
+    def _cross(self, lines: np.ndarray, row: np.ndarray, onto: np.ndarray) -> None:
         """Rows at a threshold: outer ones become inner, inner soft ones become outer."""
         if not len(lines):
             return
-        row, onto = row[lines], onto[lines]
+        row = row[lines]
+        onto = onto[lines]
         was = self.side[lines, row]
         soft = self.soft[row]
         if soft.any():
@@ -209,7 +225,7 @@ class Batch:
         free = np.argmin(self.slots[lines[step]], axis=1)
         self.slots[lines[step], free] = row[step]
 
-    def _pivot(self, line, row):
+    def _pivot(self, line: int, row: int) -> None:
         """A row reaches 0 at a corner: its multiplier moves inward until one of them is at a bound."""
         slots = self.slots[line]
         share = np.linalg.lstsq(self.X[slots].T, self.X[row], rcond=None)[0]
@@ -220,7 +236,8 @@ class Batch:
         with np.errstate(divide="ignore", invalid="ignore"):
             room = np.where(np.abs(change) > _STILL, (bound - u) / change, np.inf)
         room = np.maximum(room, 0.0)
-        whole, leaving = self.up[row] + self.down[row], int(np.argmin(room))
+        whole = self.up[row] + self.down[row]
+        leaving = int(np.argmin(room))
         step = min(whole, room[leaving])
         self.u[line, slots] += step * change
         self.u[line, row] -= side * step
@@ -228,10 +245,12 @@ class Batch:
             self.side[line, row] = -side
             return
         out = slots[leaving]
-        self.side[line, out], self.r[line, out] = np.sign(change[leaving]), 0.0
-        self.side[line, row], self.slots[line, leaving] = 0, row
+        self.side[line, out] = np.sign(change[leaving])
+        self.r[line, out] = 0.0
+        self.side[line, row] = 0
+        self.slots[line, leaving] = row
 
-    def _change_hessian(self, lines, row, sign):
+    def _change_hessian(self, lines: np.ndarray, row: np.ndarray, sign: np.ndarray) -> None:
         """Rank-one update of the inverse Hessian; a singular one gives NaN, and the path is given up."""
         x = self.X[row]
         moved = (self.inverse[lines] @ x[..., None])[..., 0]
@@ -241,8 +260,8 @@ class Batch:
         self.inverse[lines] -= (sign / pivot)[:, None, None] * change
 
 
-def solve(system, *rights):
-    """Solve small systems, one a line, for several right sides; NaN where one is singular beyond help."""
+def solve(system: np.ndarray, *rights: np.ndarray) -> list[np.ndarray]:
+    """Solve small systems, one per path, for several right sides; NaN where one is singular beyond help."""
     scale = 1.0 / np.sqrt(np.einsum("bii->bi", system))
     scaled = system * scale[:, :, None] * scale[:, None, :]
     right = np.stack([right * scale for right in rights], axis=-1)

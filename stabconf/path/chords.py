@@ -1,15 +1,15 @@
 """Tilted fits of many rows at once for smooth losses: Newton steps with the base fit's Hessian.
 
 The tilt of one row hardly changes the Hessian, so steps with a fixed one converge fast, and a batch of
-rows shares two matrix products a step; where they do not, each row is solved for itself. How near a fit is
-follows from its stationarity residual.
+rows shares two matrix products per step; where they do not, each row is solved for itself. How near a fit
+is follows from its stationarity residual (theory, section 5).
 """
 
 from dataclasses import replace
 
 import numpy as np
 
-from ..solvers import minimise
+from ..solvers import Problem, minimise
 
 __all__ = ["chord_fits"]
 
@@ -17,20 +17,17 @@ _STEPS = 12
 _ENOUGH, _ROUGH = 1e-11, 1e-8  # of the stationarity residual: to stop at, and to be content with
 
 
-def chord_fits(problem, inverse, tilts, theta):
-    """Coefficients (B, p), residuals (B, n) and stationarity residuals (B, p) of tilted fits.
+def chord_fits(
+    problem: Problem, inverse: np.ndarray, tilts: np.ndarray, theta: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Coefficients (B, p), residuals (B, n) and stationarity residuals (B, p) of fits at ``tilts`` (B, p).
 
-    Parameters
-    ----------
-    problem : Problem
-        Without L1 part.
-    inverse : (p, p) array
-        Inverse of the Hessian at the base fit.
-    tilts : (B, p) array
-    theta : (B, p) array
-        Starts.
+    The problem has no L1 part; ``inverse`` (p, p) is that of the base fit's Hessian, ``theta`` (B, p) are
+    starts.
     """
-    X, v, loss = problem.X, problem.v, problem.loss
+    X = problem.X
+    v = problem.v
+    loss = problem.loss
     best = np.full(len(theta), np.inf)
     for left in range(_STEPS, -1, -1):
         r = v - theta @ X.T

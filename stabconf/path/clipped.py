@@ -1,10 +1,10 @@
 """Objectives whose slopes are clipped lines, so that their minimiser moves piecewise linearly.
 
 LAD, quantile, Huber and squared loss and the L1 penalty are all of one kind: a row's slope is
-``clip(r / softness, -down, up)``, a step where the softness is 0. A row is *inner* while its slope is
-strictly between its bounds: a step row is then fitted exactly (its residual is 0), a soft one adds
-``x x'`` to the Hessian. Outer rows pull with a constant force. ``|theta_j|`` is one more step row, with
-``x = e_j`` and response 0.
+``clip(r, -down, up)`` where the row is soft, else a step from ``-down`` to ``up``. A row is *inner* while
+its slope is strictly between its bounds: a step row is then fitted exactly (its residual is 0), and a soft
+one adds ``x x'`` to the Hessian. Outer rows pull with a constant force. ``|theta_j|`` is one more step row,
+with ``x = e_j`` and response 0.
 """
 
 from dataclasses import dataclass
@@ -12,6 +12,8 @@ from functools import cached_property
 
 import numpy as np
 from scipy import linalg
+
+from ..solvers import Problem, Solution
 
 __all__ = ["ClippedFit"]
 
@@ -60,13 +62,14 @@ class ClippedFit:
     count: int
 
     @classmethod
-    def of(cls, problem, solution, extra=None):
+    def of(cls, problem: Problem, solution: Solution, extra: np.ndarray | None = None) -> "ClippedFit":
         """From a `Problem`, its `Solution` and what of its ridge weights is vanishing."""
-        loss, n, p = problem.loss, *problem.X.shape
+        loss = problem.loss
+        n, p = problem.X.shape
         down, up = loss.slopes
         corners = np.flatnonzero(problem.lasso)
         lasso = problem.lasso[corners]
-        soft = np.concatenate([np.full(n, loss.softness > 0), np.zeros(len(corners), dtype=bool)])
+        soft = np.concatenate([np.full(n, loss.kind == "line"), np.zeros(len(corners), dtype=bool)])
         X = np.vstack([problem.X, np.eye(p)[corners]]) if len(corners) else problem.X
         lower = np.concatenate([np.full(n, down), lasso])
         upper = np.concatenate([np.full(n, up), lasso])
@@ -84,13 +87,13 @@ class ClippedFit:
         )
 
     @cached_property
-    def curvature(self):
+    def curvature(self) -> np.ndarray:
         """Gram matrix of the inner soft rows (p, p)."""
         rows = self.X[(self.side == 0) & self.soft]
         return rows.T @ rows
 
     @cached_property
-    def hessian_inverse(self):
+    def hessian_inverse(self) -> np.ndarray | None:
         """Inverse of P + `curvature` (p, p); None where it is singular."""
         hessian = np.diag(self.ridge) + self.curvature
         scale = np.sqrt(np.diag(hessian))
@@ -102,18 +105,19 @@ class ClippedFit:
         return np.linalg.inv(scaled) / scale[:, None] / scale
 
     @cached_property
-    def leverages(self):
+    def leverages(self) -> np.ndarray:
         """``x_i' H^-1 x_i`` of the data rows (n,), where H is not singular."""
+        assert self.hessian_inverse is not None
         data = self.X[: self.count]
         return np.maximum(np.einsum("ij,ij->i", data @ self.hessian_inverse, data), 0.0)
 
     @cached_property
-    def gross_pull(self):
+    def gross_pull(self) -> float:
         """Largest sum over the rows of the sizes of their pulls on a coefficient."""
         return float(np.max(np.abs(self.u) @ np.abs(self.X), initial=0.0))
 
     @cached_property
-    def exact_rows(self):
+    def exact_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """Independent step rows that are inner, and the inner ones that depend on them."""
         inner = np.flatnonzero((self.side == 0) & ~self.soft)
         if not len(inner):
@@ -125,7 +129,7 @@ class ClippedFit:
         return inner[order[:rank]], inner[order[rank:]]
 
     @cached_property
-    def _root(self):
+    def _root(self) -> np.ndarray:
         """Cholesky factor of the data rows' Gram matrix plus P: the metric in which moves are measured."""
         data = self.X[: self.count]
         gram = data.T @ data + np.diag(self.ridge)
@@ -133,35 +137,36 @@ class ClippedFit:
         gram.flat[:: len(gram) + 1] += 1e-12 * np.trace(gram)
         return np.linalg.cholesky(gram)
 
-    def penalty_norms(self, rows):
-        """Norms of rows in the inverse of P."""
+    def penalty_norms(self, rows: np.ndarray) -> np.ndarray:
+        """Norms of rows (m, p) in the inverse of P."""
         return np.sqrt(np.square(rows) @ (1.0 / self.ridge))
 
     @cached_property
-    def largest_penalty_norm(self):
+    def largest_penalty_norm(self) -> float:
         """The largest of the data rows'."""
         return float(np.max(self.penalty_norms(self.X[: self.count])))
 
-    def norms(self, rows):
+    def norms(self, rows: np.ndarray) -> np.ndarray:
         """Dual norms of rows (m, p): ``|x' d| <= norms(x) * length(d)``."""
         moved = np.linalg.solve(self._root, np.asarray(rows).T)
         return np.sqrt(np.einsum("ij,ij->j", moved, moved))
 
-    def length(self, moves):
+    def length(self, moves: np.ndarray) -> np.ndarray:
         """Lengths of moves (m, p) of theta."""
         moved = moves @ self._root
         return np.sqrt(np.einsum("ij,ij->i", moved, moved))
 
     @cached_property
-    def row_norms(self):
+    def row_norms(self) -> np.ndarray:
         """`norms` of the rows (n,)."""
         return self.norms(self.X)
 
     @cached_property
-    def order(self):
+    def order(self) -> tuple[np.ndarray, np.ndarray]:
         """Rows by the smallest length of a move after which their side may differ, and those lengths."""
-        edges = np.where(self.soft, self.up, 0.0), np.where(self.soft, -self.down, 0.0)
-        distance = np.minimum(np.abs(self.r - edges[0]), np.abs(self.r - edges[1]))
+        upper = np.where(self.soft, self.up, 0.0)
+        lower = np.where(self.soft, -self.down, 0.0)
+        distance = np.minimum(np.abs(self.r - upper), np.abs(self.r - lower))
         distance[(self.side == 0) & ~self.soft] = 0.0
         with np.errstate(divide="ignore", invalid="ignore"):
             key = np.where(distance > 0, distance / self.row_norms, 0.0)

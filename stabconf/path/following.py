@@ -12,15 +12,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from .batch import Batch
+from .clipped import ClippedFit
 from .wide import WideBatch
 
-__all__ = ["Followed", "batch_size", "follow", "stationarity"]
+__all__ = ["Corners", "Followed", "batch_size", "follow", "stationarity"]
+
+Corners = tuple[np.ndarray, np.ndarray]  # where a path bends: positions (K,) and coefficients (K, p)
 
 _STEPS = 4  # steps per coefficient and watched row before a path is given up
 _WORK = 8e8  # or this many over the squared number of columns, half of it where weights vanish
 _LEAST = 500
 _GROSS = 1e-4  # of the sum of all pulls, which rounding errors are relative to where all terms are small
-_ENTRIES = 2_000_000  # of arrays with a line a path
+_ENTRIES = 2_000_000  # of arrays with one row per path
 _WIDE = 100  # columns from which on coefficients that the L1 part holds at 0 are left out of systems
 
 
@@ -38,8 +41,8 @@ class Followed:
     arrived : (B,) array of bool
         False where a path was given up; theta is then where it started.
     steps : (B,) array of int
-    corners : list of (positions, theta) or None
-        Where each path bends, (K,) and (K, p) arrays from its start to its end, if asked for.
+    corners : list of (positions, theta)
+        Where each path bends, from its start to its end; empty unless asked for.
     direction : (B, p) array
         Movement of theta per unit of position on the last stretch.
     endless : (B,) array of bool
@@ -53,40 +56,40 @@ class Followed:
     side: np.ndarray
     arrived: np.ndarray
     steps: np.ndarray
-    corners: list | None
+    corners: list[Corners]
     direction: np.ndarray
     endless: np.ndarray
 
 
-def follow(fit, watched, force, *, length=1.0, corners=False, limit=True):
+def follow(
+    fit: ClippedFit,
+    watched: np.ndarray,
+    force: np.ndarray,
+    *,
+    length: float = 1.0,
+    corners: bool = False,
+    limit: bool = True,
+) -> Followed:
     """Follow the minimiser from position 0 to ``length``, which may be infinite.
 
-    Parameters
-    ----------
-    fit : ClippedFit
-        Start of every path.
-    watched : (c,) array of int
-        Rows that may change sides; all inner step rows must be among them.
-    force : (B, p) array
-        Change of minus the linear term per unit of position.
-    length : float
-    corners : bool
-        Record the corners of the paths.
-    limit : bool
-        Take vanishing weights as tending to 0, so that a path which they alone hold is endless; False
-        follows it with the weights as they are.
-
-    Returns
-    -------
-    Followed
+    All paths start at ``fit``, whose Hessian must have an inverse. ``watched`` (c,) are the rows that may
+    change sides; all inner step rows must be among them. ``force`` (B, p) is the change of minus the linear
+    term per unit of position. ``corners`` asks for the corners of the paths. ``limit`` takes vanishing
+    weights as tending to 0, so that a path which they alone hold is endless; False follows it with the
+    weights as they are.
     """
     kind = WideBatch if len(fit.theta) > _WIDE and len(fit.X) > fit.count else Batch
     batch = kind(fit, watched, force, length, limit)
     total, p = batch.theta.shape
-    direction, theta, steps = np.zeros((total, p)), batch.theta.copy(), np.zeros(total, dtype=int)
-    u, side = batch.u.copy(), batch.side.copy()
-    arrived, index = np.zeros(total, dtype=bool), np.arange(total)
-    endless, position = np.zeros(total, dtype=bool), np.zeros(total)
+    theta = batch.theta.copy()
+    position = np.zeros(total)
+    u = batch.u.copy()
+    side = batch.side.copy()
+    arrived = np.zeros(total, dtype=bool)
+    steps = np.zeros(total, dtype=int)
+    direction = np.zeros((total, p))
+    endless = np.zeros(total, dtype=bool)
+    index = np.arange(total)  # of the paths under way
     seen = []
     work = _WORK / p**2 / (2 if fit.extra.any() else 1)
     most = min(_STEPS * (p + len(watched)) + 50, max(int(work), _LEAST))
@@ -99,9 +102,14 @@ def follow(fit, watched, force, *, length=1.0, corners=False, limit=True):
         if done.any():
             at = index[done]
             seen.append((at, batch.position[done], batch.theta[done]))
-            theta[at], u[at], side[at] = batch.theta[done], batch.slopes()[done], batch.side[done]
-            arrived[at], steps[at], direction[at] = True, step, batch.direction[done]
-            endless[at], position[at] = batch.endless[done], batch.position[done]
+            theta[at] = batch.theta[done]
+            position[at] = batch.position[done]
+            u[at] = batch.slopes()[done]
+            side[at] = batch.side[done]
+            arrived[at] = True
+            steps[at] = step
+            direction[at] = batch.direction[done]
+            endless[at] = batch.endless[done]
         over = done | lost
         if over.any():
             index = index[~over]
@@ -109,31 +117,33 @@ def follow(fit, watched, force, *, length=1.0, corners=False, limit=True):
                 break
             batch.keep(~over)
     steps[index] = step
-    bends = _by_path(seen, total) if corners else None
+    bends = _by_path(seen, total) if corners else []
     return Followed(theta, position, u, side, arrived, steps, bends, direction, endless)
 
 
-def batch_size(fit):
+def batch_size(fit: ClippedFit) -> int:
     """How many paths to follow at once: each holds residuals of all rows and a matrix of all columns."""
     n, p = fit.X.shape
     return max(1, _ENTRIES // max(n, p * p))
 
 
-def _by_path(seen, total):
+def _by_path(seen: list[tuple[np.ndarray, np.ndarray, np.ndarray]], total: int) -> list[Corners]:
     """Corners path by path, from those of all paths step by step."""
     paths = np.concatenate([index for index, _, _ in seen])
     order = np.argsort(paths, kind="stable")
-    position, theta = (np.concatenate(parts)[order] for parts in list(zip(*seen, strict=True))[1:])
+    position = np.concatenate([each for _, each, _ in seen])[order]
+    theta = np.concatenate([each for _, _, each in seen])[order]
     cuts = np.searchsorted(paths[order], np.arange(1, total))
     return list(zip(np.split(position, cuts), np.split(theta, cuts), strict=True))
 
 
-def stationarity(fit, watched, found, force):
+def stationarity(fit: ClippedFit, watched: np.ndarray, found: Followed, force: np.ndarray) -> np.ndarray:
     """Stationarity residuals where paths arrived, relative to the size of their terms (B,).
 
     ``force`` (B, p) is what was applied in all since ``fit``.
     """
-    X, delta = fit.X[watched], found.theta - fit.theta
+    X = fit.X[watched]
+    delta = found.theta - fit.theta
     soft = fit.soft[watched] & (fit.side[watched] == 0)
     unwatched = fit.curvature - X[soft].T @ X[soft]
     change = (found.u - fit.u[watched]) @ X

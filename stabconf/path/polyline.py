@@ -1,4 +1,4 @@
-"""The fit of the augmented sample along one new row's path, and the conformal set on it (theory 5).
+"""The augmented fit along one new row's path, and the conformal set on it (theory, section 5).
 
 The path is a polyline: at each corner stand the coefficients and the new row's own residual; between two
 corners, and on the two rays beyond, both are linear. The tilt is what the path is followed by, so a row of
@@ -7,15 +7,20 @@ A training row is below the candidate on at most two open intervals of a stretch
 lines: sorting the roots gives the set, whatever its shape.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from .lines import cells, ties_of, union, ways_of
-from .tilted import tilted_fits
+from ..rank import Rank, Scoring
+from .clipped import ClippedFit
+from .lines import Piece, cells, ties_of, union, ways_of
+from .tilted import Refit, Tilted, tilted_fits
 
-__all__ = ["Polyline", "polylines"]
+__all__ = ["Polyline", "Ray", "polylines"]
+
+Ray = tuple[np.ndarray, float]  # movement of the coefficients (p,) and of the new residual per unit
 
 
 @dataclass(frozen=True)
@@ -43,27 +48,28 @@ class Polyline:
     x: np.ndarray
     theta: np.ndarray
     e: np.ndarray
-    rays: tuple
+    rays: tuple[Ray, Ray]
     unknown: np.ndarray
-    open: tuple = (False, False)
+    open: tuple[bool, bool] = (False, False)
     blur: float = 0.0
 
     @cached_property
-    def w(self):
+    def w(self) -> np.ndarray:
         """Responses at the corners (K,), ascending."""
         return np.maximum.accumulate(self.theta @ self.x + self.e)
 
     @cached_property
-    def speeds(self):
+    def speeds(self) -> tuple[float, ...]:
         """Change of the response per unit of each ray; 0 where a ray does not lead anywhere."""
         return tuple(float(move @ self.x) + change for move, change in self.rays)
 
-    def at(self, w):
+    def at(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients (g, p) and new residuals (g,) at responses ``w``."""
         corners = self.w
         place = np.clip(np.searchsorted(corners, w), 1, max(len(corners) - 1, 1))
         last = np.minimum(place, len(corners) - 1)
-        one, two = corners[place - 1], corners[last]
+        one = corners[place - 1]
+        two = corners[last]
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.where(two > one, (np.clip(w, one, two) - one) / (two - one), 0.0)
         theta = self.theta[place - 1] + share[:, None] * (self.theta[last] - self.theta[place - 1])
@@ -76,7 +82,7 @@ class Polyline:
             e = e + beyond * change
         return theta, e
 
-    def knows(self, w):
+    def knows(self, w: np.ndarray) -> np.ndarray:
         """Whether the fits at responses ``w`` (g,) are known."""
         corners = self.w
         inside = (w > corners[0]) & (w < corners[-1])
@@ -87,35 +93,45 @@ class Polyline:
         return known & ~(inside & self.unknown[place])
 
     @property
-    def extent(self):
+    def extent(self) -> float:
         """Length of the longest part that nothing is known of."""
         return np.inf if any(self.open) else float(np.max(np.diff(self.w)[self.unknown], initial=0.0))
 
-    def ties(self, X, theta):
+    def ties(self, X: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """Differences of scores that are ties at coefficients (..., p)."""
         return ties_of(X, theta) + self.blur
 
-    def pieces(self, X, v, rank, score, own=1.0, slack=None):
-        """Intervals of responses that make up the set (a list of pairs); see `pieces_of_each`."""
+    def pieces(
+        self,
+        X: np.ndarray,
+        v: np.ndarray,
+        rank: Rank,
+        score: Scoring,
+        own: float = 1.0,
+        slack: np.ndarray | None = None,
+    ) -> list[Piece]:
+        """Intervals of responses that make up the set; see `pieces_of_each`."""
         return self.pieces_of_each(X, v, [rank], score, own, slack)[0]
 
-    def pieces_of_each(self, X, v, ranks, score, own=1.0, slack=None):
-        """Intervals of responses that make up the sets of several ranks, a list of pairs each.
+    def pieces_of_each(
+        self,
+        X: np.ndarray,
+        v: np.ndarray,
+        ranks: Sequence[Rank],
+        score: Scoring,
+        own: float = 1.0,
+        slack: np.ndarray | None = None,
+    ) -> list[list[Piece]]:
+        """Intervals of responses that make up the sets of several ranks.
 
-        Parameters
-        ----------
-        X, v : (n, p) and (n,) arrays
-            Training rows.
-        ranks : list of Rank
-            Each with one mass, all among the same rows.
-        score : Score
-        own : float
-            Scale of the new row, as the score's are of the training rows.
-        slack : (n,) array, optional
-            Added to the new score where it is compared with a row's, instead of a tolerance for ties.
+        ``X`` (n, p) and ``v`` (n,) are the training rows, ``ranks`` have one mass each, all among the same
+        rows, and ``own`` is the scale of the new row. ``slack`` (n,) is added to the new score where it is
+        compared with a row's, instead of a tolerance for ties.
         """
         rows = slice(None) if ranks[0].which is None else ranks[0].which
-        rank, X, v = ranks[0].alone(), X[rows], v[rows]
+        rank = ranks[0].alone()
+        X = X[rows]
+        v = v[rows]
         r = v - self.theta @ X.T
         rates = -(np.diff(self.theta, axis=0) @ X.T)
         changes = np.diff(self.e)
@@ -130,7 +146,8 @@ class Polyline:
         for j in np.flatnonzero((np.diff(self.w) > 0) & ~self.unknown):
             lines = score.lines(r[j], rates[j], rows)
             new = score.own_lines(self.e[j], changes[j], own)
-            first, last = self.w[j], self.w[j + 1]
+            first = self.w[j]
+            last = self.w[j + 1]
             for shares, count in cells(lines, new, 1.0, rank, room[j]):
                 ends = np.where(shares == 1.0, last, first + (last - first) * shares)
                 found.append((ends[:-1], ends[1:], count))
@@ -152,47 +169,52 @@ class Polyline:
         return [union(low[count < each.mass], high[count < each.mass]) for each in ranks]
 
 
-def polylines(fit, rows, slopes, refit):
-    """The `Polyline`s of new rows; None for a path that could not be followed at all.
+def polylines(
+    fit: ClippedFit, rows: np.ndarray, slopes: tuple[float, float], refit: Refit
+) -> list[Polyline | None]:
+    """The `Polyline`s of new rows (m, p); None for a path that could not be followed at all.
 
-    Parameters
-    ----------
-    fit : ClippedFit
-        Of the training rows.
-    rows : (m, p) array
-    slopes : tuple of float
-        ``(down, up)`` of the loss.
-    refit : callable
-        As in `tilted_fits`.
+    ``slopes`` are ``(down, up)`` of the loss; ``refit`` is asked where a path cannot be trusted.
     """
-    soft, ways = bool(fit.soft[0]), []
+    soft = bool(fit.soft[0])
+    ways = []
     for direction, slope in zip((-1, 1), slopes, strict=True):
         tilt = np.full(len(rows), -direction * slope)
         ways.append(tilted_fits(fit, rows, tilt, refit, corners=True))
     return [_joined(fit, x, i, ways, slopes, soft) for i, x in enumerate(rows)]
 
 
-def _joined(fit, x, i, ways, slopes, soft):
+def _joined(
+    fit: ClippedFit, x: np.ndarray, i: int, ways: list[Tilted], slopes: tuple[float, float], soft: bool
+) -> Polyline | None:
     """The path of one row from its two sides; None where one that has no end could not be followed."""
     if any(found.corners[i] is None and np.isinf(slope) for found, slope in zip(ways, slopes, strict=True)):
         return None
     theta, e, rays, unknown, lost = [], [], [], [], []
     for direction, found, slope in zip((-1, 1), ways, slopes, strict=True):
-        if found.corners[i] is None:
-            size, bends = np.array([0.0, slope]), np.array([fit.theta, fit.theta + found.move[i]])
+        corners = found.corners[i]
+        if corners is None:
+            size = np.array([0.0, slope])
+            bends = np.array([fit.theta, fit.theta + found.move[i]])
         else:
-            size, bends = found.corners[i]
+            size, bends = corners
         theta.append(bends[::direction] if direction < 0 else bends[1:])
         residual = direction * size if soft else np.zeros(len(size))
         e.append(residual[::direction] if direction < 0 else residual[1:])
-        unknown.append(np.full(len(size) - 1, found.corners[i] is None))
+        unknown.append(np.full(len(size) - 1, corners is None))
         rays.append(_ray(found, i, x, direction, slope))
-        lost.append(bool(found.endless[i]) and found.corners[i] is None)
-    joined = (np.concatenate(parts) for parts in (theta, e))
-    return Polyline(x, *joined, tuple(rays), np.concatenate(unknown), tuple(lost))
+        lost.append(bool(found.endless[i]) and corners is None)
+    return Polyline(
+        x=x,
+        theta=np.concatenate(theta),
+        e=np.concatenate(e),
+        rays=(rays[0], rays[1]),
+        unknown=np.concatenate(unknown),
+        open=(lost[0], lost[1]),
+    )
 
 
-def _ray(found, i, x, direction, slope):
+def _ray(found: Tilted, i: int, x: np.ndarray, direction: int, slope: float) -> Ray:
     """Movement of coefficients and new residual beyond the last corner on one side."""
     move = found.direction[i]
     if found.endless[i]:  # the fit follows the response; its size is that of the response

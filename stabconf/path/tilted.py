@@ -5,13 +5,18 @@ the rows near the k-th. Both are guessed generously and confirmed afterwards fro
 that was found: ``|x_i' d| <= norm_i * length(d)`` holds for any d, at any penalty.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from .following import batch_size, follow, stationarity
+from ..rank import Rank, Scoring
+from .clipped import ClippedFit
+from .following import Corners, Followed, batch_size, follow, stationarity
 
-__all__ = ["Tilted", "runs_away", "tilted_fits"]
+__all__ = ["Refit", "Tilted", "runs_away", "tilted_fits"]
+
+Refit = Callable[[np.ndarray], tuple[np.ndarray, float]]  # fresh coefficients and their radius at a tilt
 
 _CHUNK = 512  # new rows at a time
 _GENEROUS = 4.0  # watched rows: those within so many times the move that curvature of 1 would give
@@ -38,9 +43,9 @@ class Tilted:
     endless : (m,) array of bool
         True where the tilted objective has no minimiser: the fit follows a far response without end. Also
         where nothing is known of it, and the radius is infinite.
-    corners : list of (sizes, theta), or None
-        Sizes of the tilt (K,) and coefficients (K, p) where each path bends, from its start to its end, if
-        asked for; None for a path that was given up.
+    corners : list of (sizes, theta) or None
+        Sizes of the tilt (K,) and coefficients (K, p) where each path bends, from its start to its end;
+        None for a path that was given up. Empty unless asked for.
     """
 
     move: np.ndarray
@@ -48,58 +53,56 @@ class Tilted:
     followed: np.ndarray
     direction: np.ndarray
     endless: np.ndarray
-    corners: list | None = None
+    corners: list[Corners | None] = field(default_factory=list)
 
-    def order_statistics(self, fit, ranks, score):
-        """Order statistics of the training rows' scores after the moves, a line a rank (len(ranks), m)."""
-        r, X = fit.r[: fit.count], fit.X[: fit.count]
-        base, norms = score.values(r), score.norms(fit.row_norms[: fit.count])
+    def order_statistics(self, fit: ClippedFit, ranks: Sequence[Rank], score: Scoring) -> np.ndarray:
+        """Order statistics of the training rows' scores after the moves, one row per rank (len(ranks),
+        m)."""
+        r = fit.r[: fit.count]
+        X = fit.X[: fit.count]
+        base = score.values(r)
+        norms = score.norms(fit.row_norms[: fit.count])
         length = fit.length(self.move)
         out = np.empty((len(ranks), len(length)))
         for part in _chunks(length, fit):
             reach = norms * np.max(length[part])
-            low, high = base - reach, base + reach
+            low = base - reach
+            high = base + reach
             for j, rank in enumerate(ranks):
                 window, near = rank.take(part).window(low, high)
                 out[j, part] = near.kth(score.values(r[window] - self.move[part] @ X[window].T, window))
         return out
 
 
-def _chunks(size, fit):
+def _chunks(size: np.ndarray, fit: ClippedFit) -> list[np.ndarray]:
     """Indices in order of ``size``, in chunks of rows that are alike."""
     count = min(_CHUNK, batch_size(fit))
     order = np.argsort(size)
     return [order[first : first + count] for first in range(0, len(order), count)]
 
 
-def tilted_fits(fit, rows, tilt, refit, corners=False):
-    """Follow the fit of each new row from no tilt to its own.
+def tilted_fits(
+    fit: ClippedFit, rows: np.ndarray, tilt: np.ndarray, refit: Refit, corners: bool = False
+) -> Tilted:
+    """Follow the fit of each new row (m, p) from no tilt to its own.
 
-    Parameters
-    ----------
-    fit : ClippedFit
-    rows : (m, p) array
-    tilt : (m,) array
-        Finite, or infinite for all rows, where only the rows of the L1 part can change sides.
-    refit : callable
-        Fresh coefficients and their radius for a tilt vector (p,), where a path cannot be trusted.
-    corners : bool
-        Record where the paths bend.
-
-    Returns
-    -------
-    Tilted
+    ``tilt`` (m,) is finite, or infinite for all rows, where only the rows of the L1 part can change sides.
+    ``refit`` is asked where a path cannot be trusted; ``corners`` asks for where the paths bend.
     """
     m, p = rows.shape
-    move, radius, direction = np.zeros((m, p)), np.zeros(m), np.zeros((m, p))
-    followed, endless, bends = np.zeros(m, dtype=bool), np.zeros(m, dtype=bool), [None] * m
+    move = np.zeros((m, p))
+    radius = np.zeros(m)
+    followed = np.zeros(m, dtype=bool)
+    direction = np.zeros((m, p))
+    endless = np.zeros(m, dtype=bool)
+    bends: list[Corners | None] = [None] * m
     infinite = bool(np.any(np.isinf(tilt)))
     size = np.where(np.isinf(tilt), np.inf, np.abs(tilt) * fit.norms(rows))
     order, key = fit.order
-    at_least = np.count_nonzero(key == 0) + 8
+    at_least = int(np.count_nonzero(key == 0)) + 8
     for part in _chunks(size, fit):
         left = part
-        count = max(at_least, np.searchsorted(key, _GENEROUS * np.max(size[part])))
+        count = max(at_least, int(np.searchsorted(key, _GENEROUS * np.max(size[part]))))
         while len(left) and fit.hessian_inverse is not None:
             watched = order[:count]
             unit = np.sign(tilt[left]) if infinite else tilt[left]
@@ -112,7 +115,8 @@ def tilted_fits(fit, rows, tilt, refit, corners=False):
             limit = key[count] if count < len(key) else np.inf
             good = found.arrived & (relative <= _TOLERANCE) & ((length < limit) | np.isinf(limit))
             at = left[good]
-            move[at], followed[at] = delta[good], True
+            move[at] = delta[good]
+            followed[at] = True
             direction[at] = found.direction[good] / np.abs(unit[good])[:, None]
             endless[at] = found.endless[good]
             if corners:
@@ -123,7 +127,7 @@ def tilted_fits(fit, rows, tilt, refit, corners=False):
             if count >= len(key):
                 break
             longest = np.max(length[wider & np.isfinite(length)], initial=0.0)
-            count = min(len(key), max(4 * count, np.searchsorted(key, 1.5 * longest)))
+            count = min(len(key), max(4 * count, int(np.searchsorted(key, 1.5 * longest))))
         if fit.extra.any() and p > _WIDE:  # a fresh fit takes long and would hardly be nearer
             endless[part] |= ~followed[part]
             radius[part[~followed[part]]] = np.inf
@@ -132,10 +136,10 @@ def tilted_fits(fit, rows, tilt, refit, corners=False):
             theta, radius[i] = refit(tilt[i] * rows[i])
             move[i] = theta - fit.theta
             endless[i] = runs_away(fit.extra, theta, tilt[i] * rows[i], radius[i])
-    return Tilted(move, radius, followed, direction, endless, bends if corners else None)
+    return Tilted(move, radius, followed, direction, endless, bends if corners else [])
 
 
-def runs_away(extra, theta, tilt, radius=0.0):
+def runs_away(extra: np.ndarray, theta: np.ndarray, tilt: np.ndarray, radius: float = 0.0) -> bool:
     """Whether vanishing weights ``extra`` (p,) may hold a tilted fit, which would else follow without end;
     it is known to lie within ``radius`` of ``theta``."""
     if not extra.any():
@@ -144,7 +148,7 @@ def runs_away(extra, theta, tilt, radius=0.0):
     return bool(pull > _RUNAWAY * np.linalg.norm(tilt))
 
 
-def _longest(fit, found):
+def _longest(fit: ClippedFit, found: Followed) -> np.ndarray:
     """Longest moves on the way of paths whose corners are known (B,)."""
     cuts = np.cumsum([0, *(len(theta) for _, theta in found.corners)])
     lengths = fit.length(np.concatenate([theta for _, theta in found.corners]) - fit.theta)

@@ -15,7 +15,7 @@ from .band import BandFits, band_conformity, exact_band, stable_band
 from .candidates import check_bound, conformity, refitted, row_tau
 from .conditional import conditional_band, conditional_set
 from .estimator import TAUS, EstimatorFits, user_stable
-from .exact import exact
+from .exact import exact_set
 from .exchangeability import STREAMS, Evidence, check_rows
 from .fits import Fits
 from .heldout import cross, cv_plus, jackknife_plus, split
@@ -26,7 +26,7 @@ from .pinned import batch, replace_one
 from .refit import grid, root
 from .request import Method, Part, Request, check_side, generator
 from .score import SCORES, FixedScale, LearnedScale, Score, Side, UserScore, as_score
-from .stable import stable
+from .stable_set import stable
 from .thresholds import Along
 
 __all__ = [
@@ -64,7 +64,7 @@ _HELD_OUT = ("score of any fit",)
 
 
 def _exact(fits: Fits, asked: Request) -> list[Intervals]:
-    return exact(fits, asked) if asked.conditional is None else conditional_set(fits, asked)
+    return exact_set(fits, asked) if asked.conditional is None else conditional_set(fits, asked)
 
 
 def _exact_band(fits: BandFits, asked: Request) -> list[Intervals]:

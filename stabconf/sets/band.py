@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..losses import Loss
-from ..path import BandPath, BandRows, ClippedFit
+from ..path import BandPath, BandRows, ClippedFit, Piece
 from ..rank import Peers, Rank
 from ..stability import new_rows, reach
 from .candidates import candidate_p, known_or_refitted, parts_of
@@ -61,7 +61,11 @@ class BandFits:
     def paths(self, rows: np.ndarray) -> list[BandPath]:
         """`BandPath`s of new rows."""
         made = {sign: ClippedSets(fits, Score()).paths(rows) for sign, fits in self.fits.items()}
-        return [BandPath.of(*both, self.shift) for both in zip(made[-1], made[1], strict=True)]
+        out = []
+        for lower, upper in zip(made[-1], made[1], strict=True):
+            assert lower is not None and upper is not None  # the paths of steps are always known somewhere
+            out.append(BandPath.of(lower, upper, self.shift))
+        return out
 
 
 def exact_band(fits: BandFits, asked: Request) -> list[Intervals]:
@@ -94,7 +98,7 @@ def exact_band(fits: BandFits, asked: Request) -> list[Intervals]:
     return out
 
 
-def _chunk(fits: BandFits, side: Side, work: Work) -> tuple[list[list[Pieces]], np.ndarray]:
+def _chunk(fits: BandFits, side: Side, work: Work) -> tuple[list[list[list[Piece]]], np.ndarray]:
     """Sets of some of the rows for each rank, in units of the upper fit, and how far they may be too
     wide."""
     terms = DIRECTIONS[side]

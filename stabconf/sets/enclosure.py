@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..rank import Rank
-from ..stability import BaseFit, NewRows, new_rows, reach
-from ..stability.reach import NormReach
+from ..stability import BaseFit, NewRows, NormReach, new_rows, reach
 from .score import Score
 
 __all__ = ["Enclosure", "Outer", "enclose", "outer_residuals", "steepest_moves"]

@@ -18,7 +18,7 @@ from ..stability import BaseFit, default_bound
 from .fits import Fits
 from .intervals import Intervals, join
 from .request import Request
-from .stable import enclosed
+from .stable_set import enclosed
 
 __all__ = ["batch", "replace_one"]
 

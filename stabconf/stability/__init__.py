@@ -10,16 +10,18 @@ of the loss on a region that the fit provably does not leave) and in using the n
 import numpy as np
 
 from ..errors import AssumptionError, InputError
+from ..losses import Loss
 from .base_fit import BaseFit, Metric
-from .new_rows import NewRows
+from .moves import BallReach, CurvatureReach, NormReach
 from .paper import PaperReach, needs_range, paper_rows
-from .reach import BallReach, CurvatureReach, NormReach
+from .row_norms import NewRows
 
 __all__ = [
     "BOUNDS",
     "BaseFit",
     "Metric",
     "NewRows",
+    "NormReach",
     "default_bound",
     "needs_range",
     "new_rows",
@@ -28,7 +30,7 @@ __all__ = [
 
 _MANY = 10_000  # rows from which on norms are rounded up for every bound that depends on them alone
 
-BOUNDS = {
+BOUNDS: dict[str, type[NormReach]] = {
     "curvature": CurvatureReach,
     "norm": NormReach,
     "ball": BallReach,
@@ -36,12 +38,12 @@ BOUNDS = {
 }
 
 
-def default_bound(loss):
+def default_bound(loss: Loss) -> str:
     """The bound used when none is named: "curvature" where the loss has any, else "norm"."""
-    return "curvature" if loss.has_curvature else "norm"
+    return "norm" if loss.kind == "step" else "curvature"
 
 
-def new_rows(base, rows, bound, shared=True):
+def new_rows(base: BaseFit, rows: np.ndarray, bound: str, shared: bool = True) -> NewRows:
     """`NewRows` for bounds by name, with norms in the metric of ``base`` that the bound works in.
 
     ``shared`` is False where rows are more to the bound than their norms, which are then not rounded.
@@ -52,7 +54,7 @@ def new_rows(base, rows, bound, shared=True):
     loss = base.problem.loss
     many = shared and bound != "ball" and len(rows) > _MANY
     if bound == "curvature":
-        if loss.has_curvature:
+        if loss.kind != "step":
             return NewRows(rows, base.base_root, rounded=many)
         raise AssumptionError(
             f"bound='curvature' needs a loss with curvature; {loss.describe()} has none: use "
@@ -69,6 +71,6 @@ def new_rows(base, rows, bound, shared=True):
     return NewRows(rows, base.metric(None).root, rounded=many)
 
 
-def reach(base, new, bound):
+def reach(base: BaseFit, new: NewRows, bound: str) -> NormReach:
     """The stability bound by name for `NewRows` around a base fit."""
     return BOUNDS[bound](base, new)

@@ -12,25 +12,29 @@ and a prediction in it; the slope is then at most rho = sqrt(2 nu C), also where
 """
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
 from ..errors import AssumptionError
-from .base_fit import Metric
-from .new_rows import NewRows
-from .reach import NormReach
+from ..losses import Loss
+from ..rank import Rank, Scoring
+from .base_fit import BaseFit, InverseRoot, Metric
+from .moves import Ceilings, Group, NormReach
+from .row_norms import NewRows
 
 __all__ = ["PaperReach", "needs_range", "paper_rows"]
 
 
-def needs_range(loss):
+def needs_range(loss: Loss) -> bool:
     """Whether the constants hold only for responses in the range of the training ones."""
     return math.isinf(loss.lipschitz)
 
 
-def paper_rows(base, rows, rounded):
+def paper_rows(base: BaseFit, rows: np.ndarray, rounded: bool) -> NewRows:
     """`NewRows` in the metric that suits the loss and the penalty; refuses where no constant applies."""
-    loss, problem = base.problem.loss, base.problem
+    problem = base.problem
+    loss = problem.loss
     if np.all(problem.ridge > 0):
         if needs_range(loss) and math.isinf(loss.smoothness):
             raise AssumptionError(
@@ -51,39 +55,40 @@ def paper_rows(base, rows, rounded):
             f"penalty at all; loss {loss.describe()} with this penalty is not that: use penalty > 0 with "
             "l1_ratio < 1, or bound='curvature'"
         )
-    return NewRows(rows, _Ones(), rounded)
+    return NewRows(rows, _Ones(np.eye(problem.X.shape[1])), rounded)
 
 
-class _Ones:
+class _Ones(InverseRoot):
     """A metric in which every row has norm 1: predictions themselves are what moves."""
 
-    def norms(self, rows):
+    def norms(self, rows: np.ndarray) -> np.ndarray:
         return np.ones(len(rows))
 
 
 class PaperReach(NormReach):
     """Moves of one size, whatever the tilt."""
 
-    def _make_groups(self, t):
-        metric, norms = self._metric, self._widest_norms
+    def _make_groups(self, t: np.ndarray) -> Iterator[Group]:
+        metric = self._metric
+        norms = self._widest_norms
         yield slice(None), metric, norms, self._constant * norms + metric.start
 
-    def ceilings(self, score, rank):
+    def ceilings(self, score: Scoring, rank: Rank) -> Ceilings:
         lines, _ = super().ceilings(score, rank)
         return lines, lambda t: self._constant * self._widest_norms + self._metric.start
 
     @property
-    def _metric(self):
+    def _metric(self) -> Metric:
         base = self.base
         if not isinstance(self.new.root, _Ones):
             return base.metric(None)
         start = float(base.base_root.norms(base.residual[None])[0])
         ones = np.ones(len(base.problem.v))
-        return Metric(self.new.root, None, ones, 1.0, start)
+        return Metric(self.new.root, math.inf, ones, 1.0, start)
 
     @property
-    def _constant(self):
-        """What the norms are multiplied by, one a norm of the new rows or one for all."""
+    def _constant(self) -> np.ndarray | float:
+        """What the norms are multiplied by, one factor per norm of the new rows or one for all."""
         loss = self.base.problem.loss
         if not needs_range(loss):
             return 2.0 * loss.lipschitz

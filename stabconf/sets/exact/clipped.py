@@ -1,17 +1,20 @@
 """Exact sets for losses with clipped slopes: LAD, quantile, Huber, squared; ridge or elastic net.
 
-The fit no longer depends on the new response once its slope is at a bound, so one tilted fit a side gives
+The fit no longer depends on the new response once its slope is at a bound, so one tilted fit per side gives
 the end (theory, section 5); squared loss without an L1 part has a closed form. Where these do not decide
 (an order statistic inside the bounds of the slope, a set that may have holes) the whole path of the new row
 is swept.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from ...path import polylines, tilted_fits
-from ...rank import kth_of_lines
+from ...path import ClippedFit, Piece, Polyline, Tilted, polylines, tilted_fits
+from ...rank import Rank, kth_of_lines
+from ..fits import Fits
+from ..score import Score
 from .closed import closed_residuals
 from .contraction import contractions
 from .ends import Ends
@@ -26,21 +29,16 @@ _BLUR = 1e-6  # of the scale: what vanishing ridge weights may change
 
 
 class ClippedSets:
-    """Sets by following paths.
+    """Sets by following paths."""
 
-    Parameters
-    ----------
-    fits : Fits
-    score : Score
-    """
-
-    def __init__(self, fits, score):
-        self.fits, self.score = fits, score
-        self.soft = fits.loss.softness > 0
+    def __init__(self, fits: Fits, score: Score) -> None:
+        self.fits = fits
+        self.score = score
+        self.soft = fits.loss.kind == "line"
         self.linear = self.soft and np.isinf(fits.loss.lipschitz) and not fits.lasso.any()
         self.tilted = 0  # tilted fits made
 
-    def ends(self, rows, ranks, direction, own):
+    def ends(self, rows: np.ndarray, ranks: Sequence[Rank], direction: int, own: np.ndarray) -> Ends:
         """`Ends` of new rows (m, p) whose scales are ``own`` (m,)."""
         fit = self.fits.clipped
         if fit.hessian_inverse is None or (self.soft and self.fits.lasso.any()):
@@ -55,12 +53,20 @@ class ClippedSets:
             return Ends.unknown(ranks, len(rows))
         return find(fit, rows, ranks, direction, own)
 
-    def _bound(self, direction):
+    def _bound(self, direction: int) -> float:
+        """The steepest slope on one side."""
         down, up = self.fits.loss.slopes
         return up if direction > 0 else down
 
-    def _tilted(self, fit, rows, ranks, direction, own):
-        """Steps: one tilted fit a row, at the end of the slope range."""
+    def _tilted(
+        self,
+        fit: ClippedFit,
+        rows: np.ndarray,
+        ranks: Sequence[Rank],
+        direction: int,
+        own: np.ndarray,
+    ) -> Ends:
+        """Steps: one tilted fit per row, at the end of the slope range."""
         found = self._at_bound(fit, rows, direction)
         k_th = own * found.order_statistics(fit, ranks, self.score)
         simple = k_th >= 0
@@ -79,28 +85,37 @@ class ClippedSets:
         known = found.endless & np.isfinite(loose)
         return Ends(ends, simple, np.broadcast_to(np.where(known, 0.0, 2.0 * loose), k_th.shape))
 
-    def _at_bound(self, fit, rows, direction):
+    def _at_bound(self, fit: ClippedFit, rows: np.ndarray, direction: int) -> Tilted:
         """`Tilted` fits at one end of the slope range; with corners for one-sided sets."""
         self.tilted += len(rows)
         tilt = np.full(len(rows), -direction * self._bound(direction))
         return tilted_fits(fit, rows, tilt, self.fits.refit, corners=bool(self.score.sign))
 
-    def _least(self, fit, ranks, found):
+    def _least(self, fit: ClippedFit, ranks: Sequence[Rank], found: Tilted) -> np.ndarray:
         """Lower bounds on the order statistics on the way (len(ranks), m)."""
-        known = [corners is not None for corners in found.corners]
-        length = np.full(len(known), np.inf)
-        for i in np.flatnonzero(known):
-            length[i] = np.max(fit.length(found.corners[i][1] - fit.theta)) * _REACH
-        values, norms = self.score.values(fit.r[: fit.count]), self.score.norms(fit.row_norms[: fit.count])
+        length = np.full(len(found.corners), np.inf)
+        for i, corners in enumerate(found.corners):
+            if corners is not None:
+                length[i] = np.max(fit.length(corners[1] - fit.theta)) * _REACH
+        values = self.score.values(fit.r[: fit.count])
+        norms = self.score.norms(fit.row_norms[: fit.count])
         return np.array([kth_of_lines(values, norms, rank, -length) for rank in ranks])
 
-    def _fixed_points(self, fit, rows, ranks, direction, own):
+    def _fixed_points(
+        self,
+        fit: ClippedFit,
+        rows: np.ndarray,
+        ranks: Sequence[Rank],
+        direction: int,
+        own: np.ndarray,
+    ) -> Ends:
         """Soft rows: the residual r that equals the order statistic of its tilted fit."""
         out = Ends.unknown(ranks, len(rows))
         bound = self._bound(direction)
         for a, rank in enumerate(ranks):
             for slow in contractions(self.fits.base, rows, rank, self.score, direction, own)[0]:
-                known, scale = rank.take(slow.which), own[slow.which]
+                known = rank.take(slow.which)
+                scale = own[slow.which]
                 r = np.minimum(scale * known.kth(self.score.values(fit.r[: fit.count])), slow.outer)
                 left = np.arange(len(r))
                 for _ in range(_FITS):
@@ -119,28 +134,41 @@ class ClippedSets:
                         break
         return out
 
-    def _closed(self, fit, rows, ranks, direction, own):
+    def _closed(
+        self,
+        fit: ClippedFit,
+        rows: np.ndarray,
+        ranks: Sequence[Rank],
+        direction: int,
+        own: np.ndarray,
+    ) -> Ends:
         """Squared loss and ridge: residuals are linear in the new one."""
         r, lever, rate = closed_residuals(fit, rows, ranks, self.score.sign, direction)
         self.tilted += len(rows)
         ends = rows @ fit.theta + direction * r * (1.0 + lever)
         return Ends(ends, np.broadcast_to(rate < 1.0, r.shape).copy(), np.zeros(r.shape))
 
-    def paths(self, rows):
+    def paths(self, rows: np.ndarray) -> list[Polyline | None]:
         """The `Polyline`s of new rows, None where there is no knowing; those that meet a Hessian without an
         inverse are followed again with vanishing ridge weights."""
         self.tilted += 2 * len(rows)
-        out, left = [None] * len(rows), np.arange(len(rows))
-        for name, blur in (("clipped", 0.0), ("held", _BLUR)):
-            fit = getattr(self.fits, name) if len(left) else None
-            if fit is not None and fit.hessian_inverse is not None:
-                found = polylines(fit, rows[left], self.fits.loss.slopes, self.fits.refit)
-                for i, path in zip(left, found, strict=True):
-                    out[i] = None if path is None else replace(path, blur=blur)
-                left = np.array([i for i in left if out[i] is None or out[i].extent], dtype=int)
+        out: list[Polyline | None] = [None] * len(rows)
+        left = list(range(len(rows)))
+        for vanishing, blur in ((False, 0.0), (True, _BLUR)):
+            if not left:
+                break
+            fit = self.fits.held if vanishing else self.fits.clipped
+            if fit is None or fit.hessian_inverse is None:
+                continue
+            found = polylines(fit, rows[left], self.fits.loss.slopes, self.fits.refit)
+            for i, path in zip(left, found, strict=True):
+                out[i] = None if path is None else replace(path, blur=blur)
+            left = [i for i, path in zip(left, found, strict=True) if path is None or path.extent]
         return out
 
-    def pieces(self, rows, ranks, own):
+    def pieces(
+        self, rows: np.ndarray, ranks: Sequence[Sequence[Rank]], own: np.ndarray
+    ) -> list[list[tuple[list[Piece], float]]]:
         """For each new row (m, p) and each of its ranks (a list per row) the intervals that make up its
         set, and how far they may reach beyond it."""
         problem = self.fits.problem
@@ -154,12 +182,12 @@ class ClippedSets:
             out.append([(pieces, loose) for pieces in found])
         return out
 
-    def residuals(self, row, w):
+    def residuals(self, row: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, ...] | None:
         """Training residuals (g, n) and new ones (g,) of the augmented fits at responses, differences of
         scores that are ties (g,), and where all of them are known (bools); None where nothing is."""
         (path,) = self.paths(row[None])
         if path is None:
             return None
         theta, e = path.at(w)
-        X, v = self.fits.problem.X, self.fits.problem.v
-        return v - theta @ X.T, e, path.ties(X, theta), path.knows(w)
+        problem = self.fits.problem
+        return problem.v - theta @ problem.X.T, e, path.ties(problem.X, theta), path.knows(w)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...rank import kth_of_lines
-from ...stability import Metric
-from ..stable import outer_residuals
+from ...rank import Rank, kth_of_lines
+from ...stability import BaseFit, Metric
+from ..enclosure import outer_residuals
+from ..score import Score
 
 __all__ = ["Slow", "contractions"]
 
@@ -42,15 +43,29 @@ class Slow:
     outer: np.ndarray
     rate: np.ndarray
 
+    def take(self, part: slice) -> "Slow":
+        """The same for some of the rows."""
+        return Slow(
+            self.which[part],
+            self.metric,
+            self.norms[part],
+            self.least[part],
+            self.outer[part],
+            self.rate[part],
+        )
 
-def contractions(base, rows, rank, score, direction, own):
+
+def contractions(
+    base: BaseFit, rows: np.ndarray, rank: Rank, score: Score, direction: int, own: np.ndarray
+) -> tuple[list[Slow], np.ndarray]:
     """The rows that contract, in groups (a list of `Slow`), and those without a certain end (bools)."""
     outer, ask = outer_residuals(base, rows, rank, score, direction, own)
     endless = np.isposinf(outer) & np.isinf(base.steepest(direction))
     slope = base.slope(np.maximum(outer, 0.0), direction)
-    values, out = score.values(base.solution.r), []
-    for which, metric, norms, move in ask.moves.groups(slope):
-        which = np.arange(len(rows))[which]
+    values = score.values(base.solution.r)
+    out = []
+    for some, metric, norms, move in ask.moves.groups(slope):
+        which = np.arange(len(rows))[some]
         lines = score.norms(metric.rows)
         least = own[which] * kth_of_lines(values, lines, rank.take(which), -move)
         least = np.maximum(least, 0.0)
@@ -61,7 +76,5 @@ def contractions(base, rows, rank, score, direction, own):
             rate = own[which] * np.max(lines) * norms * steepest
         good = (rate < _RATE) & (least > 0) & np.isfinite(outer[which])
         if good.any():
-            parts = which, norms, least, outer[which], rate
-            which, norms, least, farthest, rate = (part[good] for part in parts)
-            out.append(Slow(which, metric, norms, least, farthest, rate))
+            out.append(Slow(which[good], metric, norms[good], least[good], outer[which[good]], rate[good]))
     return out, endless

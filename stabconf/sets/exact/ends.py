@@ -1,15 +1,18 @@
 """Far ends of the sets of many new rows on one side."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+from ...rank import Rank
 
 __all__ = ["Ends"]
 
 
 @dataclass(frozen=True)
 class Ends:
-    """Ends on one side, a line a rank, in units of the fit.
+    """Ends on one side, one row per rank, in units of the fit.
 
     Attributes
     ----------
@@ -26,7 +29,7 @@ class Ends:
     tol: np.ndarray
 
     @classmethod
-    def unknown(cls, ranks, m):
+    def unknown(cls, ranks: Sequence[Rank], m: int) -> "Ends":
         """Nothing known of m rows."""
         shape = len(ranks), m
         return cls(np.full(shape, np.nan), np.zeros(shape, dtype=bool), np.zeros(shape))

@@ -12,10 +12,10 @@ import math
 import numpy as np
 
 from ...path import merge
-from ..stable import outer_residuals
+from ..enclosure import outer_residuals
 from .local import TiltedPoint
 
-__all__ = ["scan"]
+__all__ = ["scanned_set"]
 
 _FAR = 1000.0  # a residual, in scales, where no finite end is certain
 _STEEP = 1e6  # or one with this slope, if that is nearer
@@ -26,7 +26,7 @@ _LEAST = 50  # Newton steps for one row, whatever they take
 OUT, IN, UNKNOWN = "out", "in", "unknown"  # what is beyond the residuals that are looked at
 
 
-def scan(fits, row, rank, score, own, tol, budget):
+def scanned_set(fits, row, rank, score, own, tol, budget):
     """The set of a new row: a list of intervals, how far they may reach beyond it, and the number of fits.
 
     Parameters

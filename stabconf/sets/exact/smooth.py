@@ -6,15 +6,19 @@ outer bound to its fixed point; Q changes with the tilt as slowly as a leverage,
 tolerance (theory, section 5). Where that contraction cannot be shown the new residual is scanned.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from ...path import chord_fits
-from ..stable import outer_residuals
-from .contraction import contractions
+from ...path import Piece, chord_fits
+from ...rank import Rank
+from ..enclosure import outer_residuals
+from ..fits import Fits
+from ..score import Score
+from .contraction import Slow, contractions
 from .ends import Ends
-from .scan import scan
+from .scan import scanned_set
 
 __all__ = ["SmoothSets"]
 
@@ -23,23 +27,19 @@ _FITS = 12
 
 
 class SmoothSets:
-    """Sets by tilted fits with certified bounds in between.
+    """Sets by tilted fits with certified bounds in between; ``tol`` is relative to the scale of the
+    response, ``budget`` the number of tilted fits per row."""
 
-    Parameters
-    ----------
-    fits : Fits
-    score : Score
-    tol : float
-        Relative to the scale of the response.
-    budget : int
-        Tilted fits a row.
-    """
-
-    def __init__(self, fits, score, tol, budget):
-        self.fits, self.score, self.tol, self.budget = fits, score, tol, budget
+    def __init__(self, fits: Fits, score: Score, tol: float, budget: int) -> None:
+        self.fits = fits
+        self.score = score
+        self.tol = tol
+        self.budget = budget
         self.tilted = 0  # tilted fits made
 
-    def pieces(self, rows, ranks, own):
+    def pieces(
+        self, rows: np.ndarray, ranks: Sequence[Sequence[Rank]], own: np.ndarray
+    ) -> list[list[tuple[list[Piece], float]]]:
         """For each new row (m, p) and each of its ranks (a list per row) the intervals that make up its
         set, and how far they may reach beyond it."""
         return [
@@ -47,23 +47,25 @@ class SmoothSets:
             for row, each, scale in zip(rows, ranks, own, strict=True)
         ]
 
-    def _scanned(self, row, rank, own):
-        found, loose, count = scan(self.fits, row, rank, self.score, own, self.tol, self.budget)
+    def _scanned(self, row: np.ndarray, rank: Rank, own: float) -> tuple[list[Piece], float]:
+        found, loose, count = scanned_set(self.fits, row, rank, self.score, own, self.tol, self.budget)
         self.tilted += count
         return found, loose
 
-    def residuals(self, row, w):
+    def residuals(self, row: np.ndarray, w: np.ndarray) -> None:
         """None: the augmented fits at responses must be made one by one."""
         return None
 
-    def ends(self, rows, ranks, direction, own):
+    def ends(self, rows: np.ndarray, ranks: Sequence[Rank], direction: int, own: np.ndarray) -> Ends:
         """`Ends` of new rows (m, p) whose scales are ``own`` (m,)."""
         out = self._ahead(rows, ranks, direction, own)
         if self.score.sign and ranks and ranks[0].weights is None and not out.simple.all():
             self._behind(out, rows, ranks, direction, own)
         return out
 
-    def _behind(self, out, rows, ranks, direction, own):
+    def _behind(
+        self, out: Ends, rows: np.ndarray, ranks: Sequence[Rank], direction: int, own: np.ndarray
+    ) -> None:
         """Fill in ends of one-sided sets that lie behind the fit.
 
         The opposite set has rank c + 1 - k among c rows, and ends where this one does if no residual ahead
@@ -87,51 +89,59 @@ class SmoothSets:
             out.tol[a, left[good]] = found.tol[0][good]
         self.tilted += opposite.tilted
 
-    def _ahead(self, rows, ranks, direction, own):
+    def _ahead(self, rows: np.ndarray, ranks: Sequence[Rank], direction: int, own: np.ndarray) -> Ends:
         """`Ends` that lie ahead of the fit."""
         out = Ends.unknown(ranks, len(rows))
         base = self.fits.base
         if base.problem.lasso.any():
             return out
-        eta = rows @ base.solution.x
         for a, rank in enumerate(ranks):
             groups, endless = contractions(base, rows, rank, self.score, direction, own)
             out.ends[a, endless] = direction * np.inf
             out.simple[a, endless] = True
             out.tol[a, endless] = np.inf
             for slow in groups:
-                self._settle(out, a, slow, base, rows, eta, rank, direction, own)
+                self._settle(out, a, slow, rows, rank, direction, own)
         return out
 
-    def _settle(self, out, a, slow, base, rows, eta, rank, direction, own):
-        """Fill in the ends of rows that contract, a few at a time."""
+    def _settle(
+        self,
+        out: Ends,
+        a: int,
+        slow: Slow,
+        rows: np.ndarray,
+        rank: Rank,
+        direction: int,
+        own: np.ndarray,
+    ) -> None:
+        """Fill in the ends of rows that contract, for the rank at ``a``, a few at a time."""
         size = max(1, _ENTRIES // self.fits.n)
+        eta = rows @ self.fits.base.solution.x
         for first in range(0, len(slow.which), size):
-            part = slice(first, first + size)
-            at = slow.which[part]
-            distance, settled = self._walk(
-                base,
-                slow.metric,
-                rows[at],
-                slow.outer[part].copy(),
-                slow.least[part],
-                slow.norms[part],
-                rank.take(at),
-                direction,
-                own[at],
-            )
+            part = slow.take(slice(first, first + size))
+            at = part.which
+            distance, settled = self._walk(part, rows[at], rank.take(at), direction, own[at])
             out.ends[a, at] = eta[at] + direction * distance
             out.simple[a, at] = settled
             out.tol[a, at] = self.tol
 
-    def _walk(self, base, metric, rows, outer, least, norms, rank, direction, own):
-        """Distances of the ends from the base prediction, certified from outside, and whether they are
+    def _walk(
+        self, slow: Slow, rows: np.ndarray, rank: Rank, direction: int, own: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Distances of the ends from the base prediction (b,), certified from outside, and whether they are
         within the tolerance."""
-        loss, inverse = base.problem.loss, base.base_root.W.T @ base.base_root.W
+        base = self.fits.base
+        metric = slow.metric
+        norms = slow.norms
+        least = slow.least
+        outer = slow.outer.copy()
+        loss = base.problem.loss
+        inverse = base.base_root.W.T @ base.base_root.W
         theta = np.repeat(base.solution.x[None], len(rows), axis=0)
         plain = own * rank.kth(self.score.values(base.solution.r))
         r = np.clip(plain, least, outer)
-        limit, rises = metric.kappa * base.widths, self.score.norms(metric.rows)
+        limit = metric.kappa * base.widths
+        rises = self.score.norms(metric.rows)
         settled = np.zeros(len(rows), dtype=bool)
         distance = np.full(len(rows), np.nan)
         left = np.arange(len(rows))
@@ -143,14 +153,17 @@ class SmoothSets:
             self.tilted += len(left)
             inside = np.all(np.abs(residuals - base.solution.r) <= limit, axis=1)
             error = metric.inflation * np.sqrt(np.einsum("ij,jk,ik->i", e, inverse, e))
-            scores, here, near, scale = self.score.values(residuals), r[left], rank.take(left), own[left]
+            scores = self.score.values(residuals)
+            here = r[left]
+            near = rank.take(left)
+            scale = own[left]
             now = scale * near.kth(scores)
 
-            def move(at):
+            def move(at: np.ndarray) -> np.ndarray:
                 """Move of the fits between the tilt of ``here`` and that of a residual ``at``."""
                 return error + np.abs(loss.derivative(direction * at) - slope) * norms[left]  # noqa: B023
 
-            def bound(at):
+            def bound(at: np.ndarray) -> np.ndarray:
                 """Upper bound on the order statistic between them."""
                 return scale * near.kth(scores + move(at)[:, None] * rises)  # noqa: B023
 
@@ -165,7 +178,8 @@ class SmoothSets:
             eta = np.einsum("ij,ij->i", rows[left], theta[left] - base.solution.x)
             far = direction * eta + outer[left] + slack
             at = left[done]
-            distance[at], settled[at] = far[done], True
+            distance[at] = far[done]
+            settled[at] = True
             r[left] = np.clip(now, least[left], outer[left])
             left = left[~done & inside]
             if not len(left):

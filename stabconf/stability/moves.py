@@ -1,13 +1,25 @@
-"""Stability bounds by name: how far a tilt can move every training score and the new prediction."""
+"""Stability bounds: how far a tilt moves every training score and the new prediction (theory, section 4).
+
+`reach` makes one of these classes by its name, for new rows around a base fit. The enclosures of sets, and
+fixed points of exact ones, ask for order statistics of bounds on the training scores.
+"""
 
 import math
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 import numpy as np
 
-from ..rank import kth_of_lines, window_lines
+from ..rank import Rank, Scoring, kth_of_lines, window_lines
+from .base_fit import BaseFit, Metric
+from .row_norms import NewRows
 
-__all__ = ["BallReach", "CurvatureReach", "NormReach"]
+__all__ = ["BallReach", "Ceilings", "CurvatureReach", "Group", "NormReach"]
+
+Group = tuple[slice | np.ndarray, Metric, np.ndarray, np.ndarray]  # which, metric, norms, move
+Level = np.ndarray | float  # one per norm, or one for all
+_Window = tuple[Scoring, float, float, tuple[np.ndarray, np.ndarray, Rank]]  # low and high move, lines
+Ceilings = tuple[list[tuple[Level, Level]], Callable[[np.ndarray], np.ndarray]]
 
 _FINE, _COARSE, _FEW = 1.5, 4.0, 5000  # growth of curvature regions up to so many rows, and above
 _WORN = 64.0  # curvature regions grow until norms are this many times those at the fit
@@ -19,71 +31,76 @@ class NormReach:
 
     A move is the same kind of number for every row: a training row's score can change by ``move`` times
     its norm, the new row's prediction by ``move`` times its own. Rows that share a metric are treated
-    together, as a group ``(which, metric, norms, move)``. Arrays have one entry a norm of `NewRows`.
+    together, as a group ``(which, metric, norms, move)``. Arrays have one entry per norm of `NewRows`.
     """
 
-    widest = None  # the metric that is valid for every move
+    widest: float | None = None  # the region whose metric is valid for every move
 
-    def __init__(self, base, new):
-        self.base, self.new = base, new
+    def __init__(self, base: BaseFit, new: NewRows) -> None:
+        self.base = base
+        self.new = new
         self.count = len(new.grid)
-        self._groups_at = (None, None)
-        self._windows = {}
+        self._groups_at: tuple[np.ndarray, list[Group]] | None = None
+        self._windows: dict[float, _Window] = {}
 
     @property
-    def residuals(self):
+    def residuals(self) -> np.ndarray:
         """Training residuals of the base fit (n,)."""
         return self.base.solution.r
 
     @property
-    def _widest_norms(self):
+    def _widest_norms(self) -> np.ndarray:
         return self.new.grid
 
-    def groups(self, t):
+    def groups(self, t: np.ndarray) -> list[Group]:
         """The groups at tilts ``t`` (g,); the last answer is kept, for it is asked for repeatedly."""
-        known, groups = self._groups_at
-        if known is None or not np.array_equal(known, t):
-            groups = list(self._make_groups(t))
-            self._groups_at = (t, groups)
-        return groups
+        if self._groups_at is None or not np.array_equal(self._groups_at[0], t):
+            self._groups_at = (t, list(self._make_groups(t)))
+        return self._groups_at[1]
 
-    def _make_groups(self, t):
+    def _make_groups(self, t: np.ndarray) -> Iterator[Group]:
         metric = self.base.metric(self.widest)
         yield slice(None), metric, self._widest_norms, _move(t, self._widest_norms, metric.start)
 
-    def shift(self, t):
+    def shift(self, t: np.ndarray) -> np.ndarray:
         """Bound on the movement of each new row's own prediction (g,)."""
         out = np.empty(self.count)
         for which, _, norms, move in self.groups(t):
             out[which] = move * norms
         return out
 
-    def before(self, t):
+    def before(self, t: np.ndarray) -> np.ndarray:
         """The part of `shift` that is there whatever the new response is (g,)."""
         out = np.empty(self.count)
         for which, metric, norms, _ in self.groups(t):
             out[which] = metric.start * norms
         return out
 
-    def quantile(self, score, rank, t, direction, inner=False):
+    def quantile(
+        self, score: Scoring, rank: Rank, t: np.ndarray, direction: int, inner: bool = False
+    ) -> np.ndarray:
         """The order statistic of upper (``inner``: lower) bounds on the training scores (g,).
 
-        A rank that is not shared has one mass a new row, so norms must not be rounded.
+        A rank that is not shared has one mass per new row, so norms must not be rounded.
         """
         out = np.empty(self.count)
         for which, metric, _, move in self.groups(t):
             move = -move if inner else move
-            *lines, near = self._lines(score, rank, metric, move)
-            out[which] = kth_of_lines(*lines, near.take(which), move)
+            values, rates, near = self._lines(score, rank, metric, move)
+            out[which] = kth_of_lines(values, rates, near.take(which), move)
         return np.maximum(out, 0.0) if not score.sign else out
 
-    def _lines(self, score, rank, metric, move):
+    def _lines(
+        self, score: Scoring, rank: Rank, metric: Metric, move: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, Rank]:
         """Lines of the training scores that matter for these moves, remembered for smaller ones.
 
         The tilt is followed down, so later moves in a metric lie between its start and the first ones.
         """
-        low, high = (float(f(move, initial=metric.start)) for f in (np.min, np.max))
-        values, norms = score.values(self.residuals), score.norms(metric.rows)
+        low = float(np.min(move, initial=metric.start))
+        high = float(np.max(move, initial=metric.start))
+        values = score.values(self.residuals)
+        norms = score.norms(metric.rows)
         if not (np.isfinite(low) and np.isfinite(high)):
             return values, norms, rank
         known = self._windows.get(metric.kappa)
@@ -92,14 +109,14 @@ class NormReach:
             self._windows[metric.kappa] = known
         return known[3]
 
-    def tau(self, t):
+    def tau(self, t: np.ndarray) -> np.ndarray:
         """Bounds on the movement of every training row's prediction (g, n)."""
         out = np.empty((self.count, len(self.base.problem.v)))
         for which, metric, _, move in self.groups(t):
             out[which] = move[:, None] * metric.rows
         return out
 
-    def ceilings(self, score, rank):
+    def ceilings(self, score: Scoring, rank: Rank) -> Ceilings:
         """Lines ``height + rise * move`` above the order statistic of upper bounds, and their moves.
 
         Returns the lines and a function from t to the moves that go with them. Any rows that have the
@@ -107,17 +124,18 @@ class NormReach:
         least.
         """
         metric = self._metric
-        values, norms = score.values(self.residuals), score.norms(metric.rows)
+        values = score.values(self.residuals)
+        norms = score.norms(metric.rows)
         flat, last = rank.first(norms)
         highest = np.append(np.maximum.accumulate(values[flat]), np.inf)
-        lines = [
+        lines: list[tuple[Level, Level]] = [
             (highest[last], np.append(norms[flat], 0.0)[last]),
             (rank.kth(values), float(np.max(norms))),
         ]
         return lines, lambda t: _move(t, self._widest_norms, metric.start)
 
     @property
-    def _metric(self):
+    def _metric(self) -> Metric:
         """The metric that is valid for every move."""
         return self.base.metric(self.widest)
 
@@ -132,14 +150,14 @@ class CurvatureReach(NormReach):
     widest = math.inf
 
     @cached_property
-    def _norms(self):
+    def _norms(self) -> np.ndarray:
         return _move(self.base.base_root.inflation(self.new.root), self.new.grid)
 
     @cached_property
-    def _widest_norms(self):
+    def _widest_norms(self) -> np.ndarray:
         return _move(self.base.metric(self.widest).inflation, self._norms)
 
-    def _make_groups(self, t):
+    def _make_groups(self, t: np.ndarray) -> Iterator[Group]:
         if self.base.problem.loss.min_curvature(-np.inf, np.inf) > 0:  # the same everywhere
             yield from super()._make_groups(t)
             return
@@ -150,7 +168,7 @@ class CurvatureReach(NormReach):
                 norms = _move(metric.inflation, self._norms[which])
                 yield which, metric, norms, _move(t[which], norms, metric.start)
 
-    def _regions(self, pull):
+    def _regions(self, pull: np.ndarray) -> tuple[list[Metric], np.ndarray]:
         """Metrics of growing regions, and the index of the first that holds each pull ``t |x_N|``.
 
         A region below the pull cannot hold it, and one that has lost most of its curvature is the last:
@@ -158,10 +176,12 @@ class CurvatureReach(NormReach):
         none holds it.
         """
         known = pull[np.isfinite(pull)]
-        regions, limits = [], []
+        regions: list[Metric] = []
+        limits: list[float] = []
         if not (len(known) and 0 < self.base.finest_region < math.inf):
             return regions, np.zeros(len(pull), dtype=int)
-        kappa, worn = self.base.finest_region, 1.0
+        kappa = self.base.finest_region
+        worn = 1.0
         growth = _FINE if len(self.base.problem.v) <= _FEW else _COARSE
         while len(known) and worn < _WORN and kappa < math.inf:
             # No region below ``worn`` times a pull can hold it: norms only grow with the region.
@@ -182,17 +202,20 @@ class BallReach(NormReach):
     grows with n times m, memory does not.
     """
 
-    def _span(self, which, t, direction):
+    def _span(self, which: np.ndarray, t: np.ndarray, direction: int) -> tuple[np.ndarray, np.ndarray]:
         """Lowest and highest movement of every training row, for the new rows ``which``."""
         metric = self.base.metric(None)
         towards = (self.new.rows[which] @ metric.root.W.T) @ (self.base.problem.X @ metric.root.W.T).T
         size = np.outer(self._widest_norms[which], metric.rows)
         t = t[which, None]
-        far, near = t * (towards + size) / 2.0, t * np.minimum(towards - size, 0.0) / 2.0
+        far = t * (towards + size) / 2.0
+        near = t * np.minimum(towards - size, 0.0) / 2.0
         start = metric.start * metric.rows
         return (near - start, far + start) if direction > 0 else (-far - start, -near + start)
 
-    def quantile(self, score, rank, t, direction, inner=False):
+    def quantile(
+        self, score: Scoring, rank: Rank, t: np.ndarray, direction: int, inner: bool = False
+    ) -> np.ndarray:
         out = np.empty(self.count)
         for which in self._blocks():
             low, high = self._span(which, np.where(np.isfinite(t), t, 0.0), direction)
@@ -202,17 +225,17 @@ class BallReach(NormReach):
         unknown = -np.inf if score.sign else 0.0
         return np.where(np.isfinite(t), out, unknown if inner else np.inf)
 
-    def tau(self, t):
+    def tau(self, t: np.ndarray) -> np.ndarray:
         spans = [self._span(np.arange(self.count), t, direction) for direction in (-1, 1)]
         return np.maximum.reduce([np.abs(end) for span in spans for end in span])
 
-    def _blocks(self):
+    def _blocks(self) -> Iterator[np.ndarray]:
         size = max(1, _BALL_ENTRIES // max(1, len(self.base.problem.v)))
         for first in range(0, self.count, size):
             yield np.arange(first, min(first + size, self.count))
 
 
-def _move(t, norms, start=0.0):
+def _move(t: np.ndarray | float, norms: np.ndarray, start: float = 0.0) -> np.ndarray:
     """Size of a move: tilt times the new row's norm, plus what is there before."""
     with np.errstate(invalid="ignore"):
         move = t * norms + start

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ..stability import default_bound, needs_range, new_rows
-from .enclosure import Enclosure, enclose, outer_residuals, steepest_moves
+from .enclosure import Enclosure, enclose, steepest_moves
 from .intervals import Intervals, ranked_intervals
 from .request import Request
 from .score import DIRECTIONS
 
-__all__ = ["enclosed", "outer_residuals", "stable"]
+__all__ = ["enclosed", "stable"]
 
 
 def stable(fits: Any, asked: Request) -> list[Intervals]:
@@ -28,10 +28,13 @@ def stable(fits: Any, asked: Request) -> list[Intervals]:
 
 def enclosed(fits: Any, asked: Request, alpha: float, bound: str) -> Intervals:
     """Stable intervals at one level, from the base fit of `Fits` or `PinnedFits`."""
-    m, peers, directions = len(asked.rows), asked.peers, DIRECTIONS[asked.side]
+    m = len(asked.rows)
+    peers = asked.peers
+    directions = DIRECTIONS[asked.side]
     ends = {-1: np.full(m, -np.inf), 1: np.full(m, np.inf)}
     inner = (ends[-1], ends[1]) if asked.inner else None
-    surcharge, tau = np.zeros(m), np.zeros(m)
+    surcharge = np.zeros(m)
+    tau = np.zeros(m)
     if not np.all(peers.open(alpha)):
         own = 1.0 if asked.scale is None else asked.own
         ask = Enclosure.of(fits.base, asked.rows, bound, peers.rank(alpha).within(), asked.score, own)
@@ -56,7 +59,8 @@ def _within_range(
 ) -> tuple[dict[int, np.ndarray], tuple[np.ndarray, np.ndarray] | None]:
     """Outer ends beyond the range of the training responses, where the paper's constant says nothing, are
     opened, inner ones cut."""
-    low, high = np.min(fits.y), np.max(fits.y)
+    low = np.min(fits.y)
+    high = np.max(fits.y)
     known = fits.in_range(rows)
     lower = np.where(known & (ends[-1] >= low), ends[-1], -np.inf)
     upper = np.where(known & (ends[1] <= high), ends[1], np.inf)
@@ -68,7 +72,8 @@ def _within_range(
 
 def _scored(fits: Any, asked: Request, alpha: float, bound: str) -> Intervals:
     """The same for a score that is not the size of the residual, one row at a time."""
-    base, rank = fits.base, asked.peers.rank(alpha)
+    base = fits.base
+    rank = asked.peers.rank(alpha)
     eta = asked.rows @ base.solution.x
     ends = np.empty((2, len(asked.rows)))
     for i in range(len(asked.rows)):
