@@ -6,9 +6,12 @@ that of ``X_ZF P_F^-1 X_ZF'``, Z the data rows that are fitted exactly and F the
 of refinement makes up for what updates lose.
 """
 
+from collections.abc import Callable, Iterator
+
 import numpy as np
 
 from .batch import Batch
+from .clipped import ClippedFit
 
 __all__ = ["WideBatch"]
 
@@ -21,34 +24,36 @@ _LOST = 1e-5  # share of a number below which its difference to another has lost
 class WideBatch(Batch):
     """A batch whose systems are solved path by path."""
 
-    def __init__(self, fit, watched, force, length, limit):
+    def __init__(
+        self, fit: ClippedFit, watched: np.ndarray, force: np.ndarray, length: float, limit: bool
+    ) -> None:
         super().__init__(fit, watched, force, length, limit)
         self.ridge = fit.ridge
         self.data_soft = bool(fit.soft[0])
         # The coefficient of a row of the L1 part, -1 for data rows.
         self.column = np.where(watched >= fit.count, np.argmax(self.X, axis=1), -1)
         self.data_rows = self.X[self.column < 0]
-        self.known = [None] * len(force)
+        self.known: list[_Inverse | None] = [None] * len(force)
         self.inverse = np.zeros((0, 0))  # not used: each path has its own in ``known``
         self.hessian = np.diag(fit.ridge) + fit.curvature
         if self.any_bounded:  # rows that come and go change it
             self.hessian = np.repeat(self.hessian[None], len(force), axis=0)
 
-    def keep(self, which):
+    def keep(self, which: np.ndarray) -> None:
         super().keep(which)
         self.known = [self.known[line] for line in np.flatnonzero(which)]
         if self.hessian.ndim == 3:
             self.hessian = self.hessian[which]
 
-    def _hessian(self, line):
+    def _hessian(self, line: int) -> np.ndarray:
         return self.hessian[line] if self.hessian.ndim == 3 else self.hessian
 
-    def _direction(self):
+    def _direction(self) -> tuple[np.ndarray, np.ndarray]:
         d = np.zeros(self.theta.shape)
         free = np.zeros(self.theta.shape)
         dm = np.zeros(self.slots.shape)
         find = self._soft_direction if self.data_soft else self._step_direction
-        for line in self.lines:
+        for line in self.lines.tolist():
             slots = self.slots[line]
             zero = (slots >= 0) & (self.column[slots] >= 0)
             at_zero = self.column[slots[zero]]
@@ -57,14 +62,16 @@ class WideBatch(Batch):
             dm[line, zero] = (pull - self.force[line])[at_zero]  # what holds a coefficient at 0
         return self._unless_held(d, free), dm
 
-    def _soft_direction(self, line, at_zero, dm):
+    def _soft_direction(
+        self, line: int, at_zero: np.ndarray, dm: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Direction (p,), twice, and the Hessian times it."""
         hessian, force = self._hessian(line), self.force[line]
         some = np.delete(np.arange(len(force)), at_zero)
         size = np.sqrt(np.diag(hessian))
         d = np.zeros(len(force))
 
-        def times(part):
+        def times(part: np.ndarray) -> np.ndarray:
             d[known.index] = part
             return (hessian @ d)[known.index]
 
@@ -74,7 +81,9 @@ class WideBatch(Batch):
                 break
         return d, d, hessian @ d
 
-    def _step_direction(self, line, at_zero, dm):
+    def _step_direction(
+        self, line: int, at_zero: np.ndarray, dm: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Direction (p,), that without the data rows in slots, and the part of the force that they and the
         penalty take up; fills in the multipliers of those rows."""
         force = self.force[line]
@@ -86,17 +95,20 @@ class WideBatch(Batch):
         if not len(data):
             return weight * force, free, self.ridge * (weight * force)
 
-        def fresh():
+        def fresh() -> _Inverse:
             some = np.flatnonzero(weight)
             X = self.X[np.ix_(slots[data], some)]
             return _Inverse(slots[data], (X * weight[some]) @ X.T)
+
+        def times(part: np.ndarray) -> np.ndarray:
+            return X @ (weight * (part @ X))
 
         for known in self._known(line, fresh):
             if known.rows is None:
                 known.rows = self.X[known.index]
             X = known.rows
             right = -X @ (weight * force)
-            multipliers, good = known.solve(lambda part, X=X: X @ (weight * (part @ X)), right)
+            multipliers, good = known.solve(times, right)
             if good:
                 break
         # Inner step rows are fitted exactly: what steps have left of rounding errors is taken back.
@@ -109,27 +121,29 @@ class WideBatch(Batch):
         d = weight * (force + pull)
         return d, free, self.ridge * d - pull
 
-    def _known(self, line, fresh):
+    def _known(self, line: int, fresh: "Callable[[], _Inverse]") -> "Iterator[_Inverse]":
         """The inverse of a path, and a fresh one where that is not good enough."""
-        if self.known[line] is not None:
-            yield self.known[line]
-        self.known[line] = fresh()
-        yield self.known[line]
+        known = self.known[line]
+        if known is not None:
+            yield known
+        made = fresh()
+        self.known[line] = made
+        yield made
 
-    def _along(self, moves):
+    def _along(self, moves: np.ndarray) -> np.ndarray:
         out = np.empty((len(moves), len(self.X)))
         data = self.column < 0
         out[:, data] = moves @ self.data_rows.T
         out[:, ~data] = moves[:, self.column[~data]]
         return out
 
-    def _leave(self, lines, slot, towards):
+    def _leave(self, lines: np.ndarray, slot: np.ndarray, towards: np.ndarray) -> None:
         rows = self.slots[lines, slot[lines]]
         super()._leave(lines, slot, towards)
         for line, row in zip(lines, rows, strict=True):
             self._changed(line, row, joins=False)
 
-    def _cross(self, lines, row, onto):
+    def _cross(self, lines: np.ndarray, row: np.ndarray, onto: np.ndarray) -> None:
         before = self.slots[lines].copy()
         super()._cross(lines, row, onto)
         for line, was, entering in zip(lines, before, row[lines], strict=True):
@@ -139,7 +153,7 @@ class WideBatch(Batch):
             elif len(changed):
                 self.known[line] = None
 
-    def _changed(self, line, row, joins):
+    def _changed(self, line: int, row: int, joins: bool) -> None:
         """Keep up with a row that joins the slots or leaves them."""
         known, j = self.known[line], self.column[row]
         if known is None:
@@ -163,7 +177,7 @@ class WideBatch(Batch):
         if not good:
             self.known[line] = None
 
-    def _change_hessian(self, lines, row, sign):
+    def _change_hessian(self, lines: np.ndarray, row: np.ndarray, sign: np.ndarray) -> None:
         for line, x, way in zip(lines, self.X[row], sign, strict=True):
             self.hessian[line] += way * np.outer(x, x)
             known = self.known[line]
@@ -175,9 +189,9 @@ class _Inverse:
     """The inverse ``value`` (k, k) of a positive definite matrix whose rows and columns ``index`` (k,) come
     and go; NaN where it has none. Changes say whether it is still good for more."""
 
-    def __init__(self, index, matrix):
+    def __init__(self, index: np.ndarray, matrix: np.ndarray) -> None:
         self.index = index
-        self.rows = None  # of the design, where they are asked for
+        self.rows: np.ndarray | None = None  # of the design, where they are asked for
         self.age = 0
         scale = np.sqrt(np.diag(matrix))
         try:
@@ -185,7 +199,12 @@ class _Inverse:
         except np.linalg.LinAlgError:
             self.value = np.full(matrix.shape, np.nan)
 
-    def solve(self, times, right, size=1.0):
+    def solve(
+        self,
+        times: Callable[[np.ndarray], np.ndarray],
+        right: np.ndarray,
+        size: np.ndarray | float = 1.0,
+    ) -> tuple[np.ndarray, bool]:
         """The solution of a system, refined, and whether it is one: ``times`` is the matrix as a function,
         ``size`` what errors are relative to."""
         found = self.value @ right
@@ -198,11 +217,11 @@ class _Inverse:
             found = found + self.value @ left
         return found, bool(error <= _SOLVED * most)
 
-    def _good(self, pivot, size):
+    def _good(self, pivot: float, size: float) -> bool:
         self.age += 1
         return pivot > _LOST * size and self.age <= _FRESH
 
-    def add(self, j, column, corner):
+    def add(self, j: int, column: np.ndarray, corner: float) -> bool:
         """A row and column: ``column`` (k,) among the others, ``corner`` its own entry."""
         moved = np.append(self.value @ column, -1.0)
         pivot = corner - column @ moved[:-1]
@@ -213,7 +232,7 @@ class _Inverse:
         self.rows = None
         return True
 
-    def drop(self, j):
+    def drop(self, j: int) -> bool:
         """A row and column less."""
         at = int(np.flatnonzero(self.index == j)[0])
         rest = np.delete(np.arange(len(self.index)), at)
@@ -223,7 +242,7 @@ class _Inverse:
         self.rows = None
         return self._good(1.0, 1.0)
 
-    def change(self, x, sign):
+    def change(self, x: np.ndarray, sign: float) -> bool:
         """``sign * x x'`` more."""
         moved = self.value @ x
         pivot = 1.0 + sign * (x @ moved)

@@ -7,14 +7,19 @@ training rows alone are fitted, tilted.
 """
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from ...losses import Loss
 from ...path import decided_prefix, runs_away
+from ...rank import Rank
 from ...solvers import minimise
 from ...stability import BaseFit
+from ..fits import Fits
+from ..score import Score
 
 __all__ = ["TiltedPoint"]
 
@@ -47,6 +52,9 @@ class _Segment:
     theta: np.ndarray
 
 
+Lined = tuple[_Segment, np.ndarray, np.ndarray, float, float, np.ndarray]  # see `TiltedPoint.lines`
+
+
 class TiltedPoint:
     """The fit of the training rows tilted as a new residual ``at`` tilts it.
 
@@ -59,7 +67,7 @@ class TiltedPoint:
     start : (p,) array
     """
 
-    def __init__(self, fits, row, at, start):
+    def __init__(self, fits: Fits, row: np.ndarray, at: float, start: np.ndarray) -> None:
         self.at, self.row, self.loss, self.extra = at, row, fits.loss, fits.ties.extra
         down, up = fits.loss.slopes
         slope = float(fits.loss.derivative(at)) if math.isfinite(at) else (up if at > 0 else -down)
@@ -71,27 +79,29 @@ class TiltedPoint:
         self.curvature = np.minimum(fits.loss.curvature(self.solution.r), _STEEPEST)
 
     @property
-    def runs_away(self):
+    def runs_away(self) -> bool:
         """Whether vanishing weights alone hold the fit, so that it follows far responses without end."""
         return self.extra is not None and runs_away(self.extra, self.theta, self.problem.tilt)
 
     @property
-    def work(self):
+    def work(self) -> int:
         """What it took, in Newton steps or what takes about as long."""
         return self.solves + _BOUND * len(self.base.metrics)
 
     @property
-    def w(self):
+    def w(self) -> float:
         """The response whose residual is ``at``, in units of the fit."""
         return float(self.row @ self.theta + self.at)
 
-    def shortest(self, tol):
+    def shortest(self, tol: float) -> float:
         """A length over which the response changes by no more than ``tol``."""
         curvature = min(float(self.loss.curvature(self.at)), _STEEPEST)
         lever = float(self.base.base_root.norms(self.row[None])[0]) ** 2
         return tol / (1.0 + lever * curvature) if math.isfinite(lever) else tol
 
-    def decide(self, length, least, rank, score, own):
+    def decide(
+        self, length: float, least: float, rank: Rank, score: Score, own: float
+    ) -> tuple[float, bool, float]:
         """How far towards 0 all is in the set or all is out of it, which of them, and the length tried.
 
         Shorter lengths are tried as long as they may lead farther and are longer than ``least``.
@@ -113,7 +123,7 @@ class TiltedPoint:
                 break
         return best, inside, tried
 
-    def _far_off(self, length, rank, score, own):
+    def _far_off(self, length: float, rank: Rank, score: Score, own: float) -> float:
         """How far towards 0 all is out of the set by the penalty alone, which holds the fit whatever it
         does.
 
@@ -127,7 +137,7 @@ class TiltedPoint:
         values, norms = score.values(self.solution.r), score.norms(metric.rows)
         here = float(self.loss.derivative(self.at))
 
-        def is_out(size):
+        def is_out(size: float) -> bool:
             """Whether a new residual of this size is above its order statistic; so are then all up to here,
             for which the tilt changes less."""
             change = abs(here - float(self.loss.derivative(math.copysign(size, self.at))))
@@ -141,7 +151,7 @@ class TiltedPoint:
             inner, outer = (inner, middle) if is_out(middle) else (middle, outer)
         return abs(self.at) - outer
 
-    def _decided(self, length, rank, score, own):
+    def _decided(self, length: float, rank: Rank, score: Score, own: float) -> tuple[float, bool]:
         """The same for one length."""
         reached, inside = 0.0, None
         rows = slice(None) if rank.which is None else rank.which
@@ -154,9 +164,9 @@ class TiltedPoint:
             reached = segment.first + found[0][1] * (segment.last - segment.first)
             if found[0][1] < 1.0:
                 break
-        return reached * length, inside
+        return reached * length, bool(inside)
 
-    def ahead(self, at):
+    def ahead(self, at: float) -> np.ndarray:
         """Predicted coefficients (p,) where the new residual is ``at``; those here if they are better."""
         pull, _ = _slope_change(self.loss, self.at, at)
         problem = replace(self.problem, tilt=self.problem.tilt - pull * self.row)
@@ -167,7 +177,7 @@ class TiltedPoint:
             better = problem.value(theta) <= problem.value(self.theta)
         return theta if better else self.theta
 
-    def lines(self, length):
+    def lines(self, length: float) -> Iterator[Lined]:
         """Segments of a length towards 0; for each the training residuals and their changes, the new row's,
         and bounds on errors."""
         r = self.solution.r
@@ -183,12 +193,12 @@ class TiltedPoint:
             yield segment, r + segment.begin, segment.end - segment.begin, e, change, error
 
     @cached_property
-    def _hessian(self):
+    def _hessian(self) -> np.ndarray:
         """Second derivative, but for the L1 part (p, p)."""
         rows = self.problem.X * np.sqrt(self.curvature[:, None])
         return np.diag(self.problem.ridge) + rows.T @ rows
 
-    def segments(self, force):
+    def segments(self, force: np.ndarray) -> Iterator[_Segment]:
         """The path of the fit's quadratic model, from corner to corner of the L1 part.
 
         ``force`` (p,) is the change of minus the linear term over the whole path.
@@ -227,13 +237,15 @@ class TiltedPoint:
             if not free[j]:
                 u[j] = (-1.0 if d[j] < 0 else 1.0) * lasso[j]
 
-    def remainder(self, changes):
+    def remainder(self, changes: Iterable[np.ndarray]) -> np.ndarray:
         """How far each row's slope may be from its prediction up to some changes of the residuals.
 
         The slope bends once on each side of 0: while the residual keeps its sign the largest change is the
         worst; else monotony bounds it.
         """
-        r, loss, worst = self.solution.r, self.loss, 0.0
+        r = self.solution.r
+        loss = self.loss
+        worst = np.zeros(len(r))
         slope = loss.derivative(r)
         for change in changes:
             end = loss.derivative(r + change)
@@ -244,7 +256,9 @@ class TiltedPoint:
                 worst = np.maximum(worst, np.where(exact, np.abs(end - slope - linear), anywhere))
         return worst
 
-    def bounds(self, moved, off, pull=0.0, row=None):
+    def bounds(
+        self, moved: np.ndarray, off: np.ndarray, pull: float = 0.0, row: np.ndarray | None = None
+    ) -> np.ndarray | None:
         """Bounds on the rows' errors in the smallest curvature region that surely holds them; None if
         there is none.
 
@@ -255,7 +269,7 @@ class TiltedPoint:
         return None if found is None else found[0].rows * found[1]
 
 
-def _slope_change(loss, first, last):
+def _slope_change(loss: Loss, first: float, last: float) -> tuple[float, float]:
     """Change of the slope from ``first`` to ``last``, and how far it may be from a line in between.
 
     On one side of 0 slopes are convex or concave, so their graph lies in the triangle of its chord and

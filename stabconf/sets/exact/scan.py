@@ -11,8 +11,11 @@ import math
 
 import numpy as np
 
-from ...path import merge
+from ...path import Piece, merge
+from ...rank import Rank
 from ..enclosure import outer_residuals
+from ..fits import Fits
+from ..score import Score
 from .local import TiltedPoint
 
 __all__ = ["scanned_set"]
@@ -26,23 +29,11 @@ _LEAST = 50  # Newton steps for one row, whatever they take
 OUT, IN, UNKNOWN = "out", "in", "unknown"  # what is beyond the residuals that are looked at
 
 
-def scanned_set(fits, row, rank, score, own, tol, budget):
-    """The set of a new row: a list of intervals, how far they may reach beyond it, and the number of fits.
-
-    Parameters
-    ----------
-    fits : Fits
-    row : (p,) array
-    rank : Rank
-        With one mass.
-    score : Score
-    own : float
-        Scale of the new row.
-    tol : float
-        In units of the fit.
-    budget : int
-        Number of fits, at the most.
-    """
+def scanned_set(
+    fits: Fits, row: np.ndarray, rank: Rank, score: Score, own: float, tol: float, budget: int
+) -> tuple[list[Piece], float, int]:
+    """The set of a new row (p,) whose scale is ``own``: its intervals, how far they may reach beyond it,
+    and the number of fits, ``budget`` at most. ``rank`` has one mass, ``tol`` is in units of the fit."""
     walk = _Walk(fits, row, rank, score, own, tol)
     for direction in (1, -1):
         walk.side(direction, budget // 2)
@@ -52,25 +43,29 @@ def scanned_set(fits, row, rank, score, own, tol, budget):
 class _Walk:
     """Pieces of a set that are found, what is kept for want of a decision, and the fits it took."""
 
-    def __init__(self, fits, row, rank, score, own, tol):
+    def __init__(
+        self, fits: Fits, row: np.ndarray, rank: Rank, score: Score, own: float, tol: float
+    ) -> None:
         self.fits, self.row, self.rank, self.score, self.own, self.tol = fits, row, rank, score, own, tol
-        self.pieces, self.loose, self.count = [], tol, 0
+        self.pieces: list[Piece] = []
+        self.loose = tol
+        self.count = 0
         self.theta = fits.base.solution.x
         n, p = fits.problem.X.shape
         self.most = max(_WORK / (p * p * (n + p)), _LEAST) / 2
         self.middle = self.point(0.0).w
 
-    def point(self, at, start=None):
+    def point(self, at: float, start: np.ndarray | None = None) -> TiltedPoint:
         self.count += 1
         return TiltedPoint(self.fits, self.row, at, self.theta if start is None else start)
 
-    def keep(self, one, other, decided=True):
+    def keep(self, one: float, other: float, decided: bool = True) -> None:
         """Put responses between two of them into the set."""
         self.pieces.append((min(one, other), max(one, other)))
         if not decided:
             self.loose = max(self.loose, abs(other - one))
 
-    def side(self, direction, budget):
+    def side(self, direction: int, budget: int) -> None:
         """Look at the new residuals on one side of 0, from the outermost inward."""
         far, beyond = self._farthest(direction)
         at = direction * far
@@ -93,11 +88,12 @@ class _Walk:
             if (fits > budget or work > self.most) and at:
                 self.keep(last.w, self.middle, decided=False)
                 return
-            here = self.point(at, last.ahead(at)) if at else None
+            if at:
+                here = self.point(at, last.ahead(at))
             if inside:
-                self.keep(last.w, self.middle if here is None else here.w)
+                self.keep(last.w, here.w if at else self.middle)
 
-    def _farthest(self, direction):
+    def _farthest(self, direction: int) -> tuple[float, str]:
         """A size of the new residual up to which to look, and whether none beyond it is in the set."""
         if self.score.sign == -direction:
             return self._behind(direction)
@@ -108,7 +104,7 @@ class _Walk:
             steep = float(np.abs(self.fits.loss.inverse_derivative(direction * _STEEP)))
         return min(_FAR, steep if steep > 0 else _FAR), UNKNOWN
 
-    def _behind(self, direction):
+    def _behind(self, direction: int) -> tuple[float, str]:
         """The same behind a one-sided set, where far responses are in it.
 
         Slopes that grow no faster than the residual move a training row by a share of it, so that what
@@ -126,7 +122,7 @@ class _Walk:
             far *= 2.0
         return _FAR, UNKNOWN
 
-    def _end(self, direction):
+    def _end(self, direction: int) -> float:
         """A size of the new residual beyond which none is in the set; inf where unknown.
 
         Where slopes are bounded, all fits of large residuals are near the one with the steepest tilt.
