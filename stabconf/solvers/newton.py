@@ -26,6 +26,8 @@ _APPROACH = (0.05, 3)  # width and number of steps on all rows before a working 
 _PATIENCE = 25  # steps of a round after which each must go down
 _FINISH = 5e-4  # width from which on an exact finish is tried
 _SMALLEST = 1e-6  # of the responses: residuals below are rounding errors, or near them
+_WIDE, _MANY = 1.2, 100  # columns a row, and in all, from which on systems are of the rows
+_STEEP = 1e9  # curvature against the penalty above which they are not
 _ROUNDS = 60  # of envelopes, at the most: where numbers overflow none is good
 _SHRINK = 0.1  # factor between two envelope widths
 _WIDEST, _ROUGH, _WARM, _NARROWEST = 0.3, 3e-2, 3e-3, 1e-6  # widths, relative to the residuals
@@ -153,16 +155,20 @@ class _Envelope:
             u1 = np.clip(theta / (self.eps * self.l1_unit) + u1, -problem.lasso, problem.lasso)
         return _Point(theta, r, u, u1)
 
-    def hessian(self, problem, here):
-        """Second derivative at a `_Point` (p, p)."""
+    def newton_step(self, problem, here, gradient):
+        """The inverse of the second derivative at a `_Point`, times the gradient (p,)."""
         loss = problem.loss
         w = loss.prox_curvature(here.u, self.eps) if loss.needs_prox else loss.curvature(here.r)
-        hessian = _gram(problem.X, w)
-        hessian.flat[:: len(hessian) + 1] += problem.ridge + self.damp
+        diagonal = problem.ridge + self.damp
         if self.has_l1:
-            inside = np.flatnonzero(np.abs(here.u1) < problem.lasso)
-            hessian[inside, inside] += 1.0 / (self.eps * self.l1_unit[inside])
-        return hessian
+            inside = np.abs(here.u1) < problem.lasso
+            diagonal = diagonal + np.where(inside, 1.0 / (self.eps * self.l1_unit), 0.0)
+        found = _solve_wide(problem.X, w, diagonal, gradient)
+        if found is None:
+            hessian = _gram(problem.X, w)
+            hessian.flat[:: len(hessian) + 1] += diagonal
+            found = _solve(hessian, gradient)
+        return found
 
 
 def _stage(problem, theta, width, u=None):
@@ -311,7 +317,7 @@ def _minimise(problem, stage, theta, r, target, max_iter):
         if error <= target or steps == max_iter or (error <= 1e-9 and error > 0.5 * previous):
             break
         previous = error
-        step = -_solve(stage.hessian(problem, here), gradient)
+        step = -stage.newton_step(problem, here, gradient)
         most = 0.5 if steps < _PATIENCE else 0.0
         found = _line_search(problem, stage, here, step, gradient, most)
         if found is None:
@@ -393,6 +399,23 @@ def _solve(hessian, gradient):
     if info:
         solution = linalg.lstsq(scaled, gradient / scale, check_finite=False)[0]
     return solution / scale
+
+
+def _solve_wide(X, w, diagonal, gradient):
+    """Solve ``(diag(diagonal) + X' diag(w) X) x = gradient`` by a system of the rows; None where that is no
+    smaller, or where it would lose too many digits."""
+    if X.shape[1] < max(_WIDE * len(X), _MANY) or not np.all(diagonal > 0):
+        return None
+    if not w.any():
+        return gradient / diagonal
+    rows = X[w > 0] * np.sqrt(w[w > 0, None])
+    part = rows / np.sqrt(diagonal)
+    system = part @ part.T
+    if np.max(system.diagonal(), initial=0.0) > _STEEP:
+        return None
+    system.flat[:: len(system) + 1] += 1.0
+    _, pull, info = lapack.dposv(system, rows @ (gradient / diagonal), lower=True)
+    return None if info else (gradient - pull @ rows) / diagonal
 
 
 def _typical(r):

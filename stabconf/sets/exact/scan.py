@@ -21,7 +21,7 @@ _FAR = 1000.0  # a residual, in scales, where no finite end is certain
 _STEEP = 1e6  # or one with this slope, if that is nearer
 _GROWTH = 10.0  # of the length that is tried first at the next fit
 _DOUBLINGS = 40
-_WORK = 4e10  # multiplications for one row, at most
+_WORK = 3e10  # multiplications for one row, at most
 _LEAST = 50  # Newton steps for one row, whatever they take
 OUT, IN, UNKNOWN = "out", "in", "unknown"  # what is beyond the residuals that are looked at
 
@@ -75,8 +75,9 @@ class _Walk:
         far, beyond = self._farthest(direction)
         at = direction * far
         here = self.point(at)
-        if here.runs_away:
-            self.keep(self.middle, direction * math.inf, decided=False)
+        if here.runs_away or not here.solution.success:
+            end = math.inf if here.runs_away or beyond != OUT else self._response(direction, far)
+            self.keep(self.middle, direction * end, decided=False)
             return
         if beyond != OUT:
             self.keep(here.w, direction * math.inf, decided=beyond == IN)
@@ -96,6 +97,17 @@ class _Walk:
             here = self.point(at, last.ahead(at)) if at else None
             if inside:
                 self.keep(last.w, self.middle if here is None else here.w)
+
+    def _response(self, direction, far):
+        """A response, times ``direction``, that no new residual up to a size goes with one beyond; by the
+        penalty alone."""
+        base = self.fits.base
+        metric = base.metric(None)
+        lever = float(metric.root.norms(self.row[None])[0])
+        with np.errstate(invalid="ignore"):
+            move = (float(base.slope(far, direction)) * lever + metric.start) * lever
+        end = direction * float(self.row @ base.solution.x) + far + move
+        return end if math.isfinite(end) else math.inf
 
     def _farthest(self, direction):
         """A size of the new residual up to which to look, and whether none beyond it is in the set."""
