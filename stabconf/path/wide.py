@@ -95,7 +95,9 @@ class WideBatch(Batch):
             if known.rows is None:
                 known.rows = self.X[known.index]
             X = known.rows
-            multipliers, good = known.solve(lambda part, X=X: X @ (weight * (part @ X)), -X @ (weight * force))
+            multipliers, good = known.solve(
+                lambda part, X=X: X @ (weight * (part @ X)), -X @ (weight * force)
+            )
             if good:
                 break
         # Inner step rows are fitted exactly: what steps have left of rounding errors is taken back.

@@ -373,6 +373,8 @@ def _line_search(problem, stage, here, step, gradient, most):
 def _gradient_size(problem, norms, floor, shrink, u, u1):
     """The size that rounding errors of the gradient are relative to (Cauchy-Schwarz in the rows)."""
     rows = norms * math.sqrt(u @ u) + 0.01 * floor
+    if not norms.all():  # a column of zeros: nothing but the penalty moves its coefficient
+        rows = np.where(norms > 0, rows, np.max(np.abs(shrink)))
     return np.maximum(rows + np.abs(shrink) + np.abs(u1) + np.abs(problem.tilt), 1e-300)
 
 

@@ -22,6 +22,7 @@ _STEEP = 1e6  # or one with this slope, if that is nearer
 _GROWTH = 10.0  # of the length that is tried first at the next fit
 _DOUBLINGS = 40
 _WORK = 3e10  # multiplications for one row, at most
+_STEP = 1e7  # those that the smallest Newton step takes as long as
 _LEAST = 50  # Newton steps for one row, whatever they take
 OUT, IN, UNKNOWN = "out", "in", "unknown"  # what is beyond the residuals that are looked at
 
@@ -57,7 +58,7 @@ class _Walk:
         self.pieces, self.loose, self.count = [], tol, 0
         self.theta = fits.base.solution.x
         n, p = fits.problem.X.shape
-        self.most = max(_WORK / (p * p * (n + p)), _LEAST) / 2
+        self.most = max(_WORK / (_STEP + p * p * (n + p)), _LEAST) / 2
         self.middle = self.point(0.0).w
 
     def point(self, at, start=None):
