@@ -20,7 +20,7 @@ __all__ = ["Corners", "Followed", "batch_size", "follow", "stationarity"]
 Corners = tuple[np.ndarray, np.ndarray]  # where a path bends: positions (K,) and coefficients (K, p)
 
 _STEPS = 4  # steps per coefficient and watched row before a path is given up
-_WORK = 8e8  # or this many over the squared number of columns, half of it where weights vanish
+_WORK = 8e8  # or this many over the squared number of columns, a third of it where weights vanish
 _LEAST = 500
 _GROSS = 1e-4  # of the sum of all pulls, which rounding errors are relative to where all terms are small
 _ENTRIES = 2_000_000  # of arrays with one row per path
@@ -91,7 +91,7 @@ def follow(
     endless = np.zeros(total, dtype=bool)
     index = np.arange(total)  # of the paths under way
     seen = []
-    work = _WORK / p**2 / (2 if fit.extra.any() else 1)
+    work = _WORK / p**2 / (3 if fit.extra.any() else 1)
     most = min(_STEPS * (p + len(watched)) + 50, max(int(work), _LEAST))
     for step in range(1, most):
         done = batch.advance()

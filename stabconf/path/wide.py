@@ -17,7 +17,7 @@ __all__ = ["WideBatch"]
 
 _FRESH = 50  # events after which an inverse is made anew
 _REFINEMENTS = 4
-_EXACT, _SOLVED = 1e-14, 1e-11  # relative errors of a solution: to stop at, and to be content with
+_EXACT, _SOLVED = 1e-13, 1e-11  # relative errors of a solution: to stop at, and to be content with
 _LOST = 1e-5  # share of a number below which its difference to another has lost too many digits
 
 

@@ -16,6 +16,8 @@ from .problem import Problem
 
 __all__ = ["Envelope", "Point", "envelope_of", "gram", "minimise_envelope", "newton_step"]
 
+_WIDE, _MANY = 1.2, 100  # columns per row, and in all, from which on Newton systems are of the rows
+_STEEP = 1e9  # curvature against the penalty above which they are not
 _CHUNK = 8192  # rows per block of a Gram matrix: bounds the extra memory, fits the cache
 _PATIENCE = 25  # steps of a round after which each must go down
 
@@ -62,20 +64,27 @@ class Envelope:
         """Gradient (p,) of the penalty's quadratic part and of the proximal term."""
         return self.problem.ridge * theta + self.damp * (theta - self.last.theta)
 
-    def hessian(self, here: Point) -> np.ndarray:
-        """Second derivative (p, p)."""
-        loss = self.problem.loss
+    def newton_step(self, here: Point, gradient: np.ndarray) -> np.ndarray:
+        """The inverse of the second derivative, times the gradient (p,)."""
+        problem = self.problem
+        loss = problem.loss
         w = loss.prox_curvature(here.u, self.eps) if self.has_prox else loss.curvature(here.r)
-        hessian = gram(self.problem.X, w)
-        hessian.flat[:: len(hessian) + 1] += self.problem.ridge + self.damp
+        diagonal = problem.ridge + self.damp
         if self.has_l1:
-            inside = np.flatnonzero(np.abs(here.u1) < self.problem.lasso)
-            hessian[inside, inside] += 1.0 / (self.eps * self.l1_unit[inside])
-        return hessian
+            inside = np.abs(here.u1) < problem.lasso
+            diagonal = diagonal + np.where(inside, 1.0 / (self.eps * self.l1_unit), 0.0)
+        found = _wide_step(problem.X, w, diagonal, gradient)
+        if found is not None:
+            return found
+        hessian = gram(problem.X, w)
+        hessian.flat[:: len(hessian) + 1] += diagonal
+        return newton_step(hessian, gradient)
 
     def gradient_size(self, pull: np.ndarray, here: Point) -> np.ndarray:
         """Sizes (p,) that rounding errors of the gradient are relative to (Cauchy-Schwarz in the rows)."""
         rows = self.norms * math.sqrt(here.u @ here.u) + 0.01 * self.floor
+        if not self.norms.all():  # a column of zeros: nothing but the penalty moves its coefficient
+            rows = np.where(self.norms > 0, rows, np.max(np.abs(pull)))
         return np.maximum(rows + np.abs(pull) + np.abs(here.u1) + np.abs(self.problem.tilt), 1e-300)
 
     def merit(self, here: Point) -> float:
@@ -127,7 +136,7 @@ def minimise_envelope(stage: Envelope, target: float, max_iter: int) -> tuple[Po
         if error <= target or steps == max_iter or (error <= 1e-9 and error > 0.5 * previous):
             break
         previous = error
-        step = -newton_step(stage.hessian(here), gradient)
+        step = -stage.newton_step(here, gradient)
         beyond = 0.5 if steps < _PATIENCE else 0.0
         found = _line_search(stage, here, step, gradient, beyond)
         if found is None:
@@ -200,3 +209,22 @@ def newton_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     if info:
         solution = linalg.lstsq(scaled, gradient / scale, check_finite=False)[0]
     return solution / scale
+
+
+def _wide_step(
+    X: np.ndarray, w: np.ndarray, diagonal: np.ndarray, gradient: np.ndarray
+) -> np.ndarray | None:
+    """The solution (p,) of ``(diag(diagonal) + X' diag(w) X) x = gradient`` by a system of the rows; None
+    where that is no smaller, or where it would lose too many digits."""
+    if X.shape[1] < max(_WIDE * len(X), _MANY) or not np.all(diagonal > 0):
+        return None
+    if not w.any():
+        return gradient / diagonal
+    rows = X[w > 0] * np.sqrt(w[w > 0, None])
+    part = rows / np.sqrt(diagonal)
+    system = part @ part.T
+    if np.max(system.diagonal(), initial=0.0) > _STEEP:
+        return None
+    system.flat[:: len(system) + 1] += 1.0
+    _, pull, info = lapack.dposv(system, rows @ (gradient / diagonal), lower=True)
+    return None if info else (gradient - pull @ rows) / diagonal

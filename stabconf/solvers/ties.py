@@ -21,6 +21,7 @@ _VANISHING = 1e-9  # ridge weight per row, in units of the columns, that stands 
 _BELOW_L1 = 1e-4
 _DEPENDENT = 1e-10  # columns of length 1 that are nearer than this to the span of others depend on them
 _FEW = 100  # columns up to which a smaller space is not worth having
+_ROUNDING = 1e-12  # share of a row that is outside of the row space for rounding errors alone
 _OUTSIDE = 1e-8  # share of a row outside of the row space
 
 
@@ -58,6 +59,8 @@ class TieBreak:
         if not self.beyond:
             return inside
         rest = np.linalg.norm(rows - inside @ self.basis.T, axis=-1, keepdims=True)
+        whole = np.linalg.norm(rows, axis=-1, keepdims=True)
+        rest = np.where(rest > _ROUNDING * whole, rest, 0.0)
         return np.concatenate([inside, rest], axis=-1)
 
     def outside(self, rows: np.ndarray) -> np.ndarray:

@@ -24,7 +24,8 @@ _FAR = 1000.0  # a residual, in scales, where no finite end is certain
 _STEEP = 1e6  # or one with this slope, if that is nearer
 _GROWTH = 10.0  # of the length that is tried first at the next fit
 _DOUBLINGS = 40
-_WORK = 4e10  # multiplications for one row, at most
+_WORK = 3e10  # multiplications for one row, at most
+_STEP = 1e7  # those that the smallest Newton step takes as long as
 _LEAST = 50  # Newton steps for one row, whatever they take
 OUT, IN, UNKNOWN = "out", "in", "unknown"  # what is beyond the residuals that are looked at
 
@@ -52,7 +53,7 @@ class _Walk:
         self.count = 0
         self.theta = fits.base.solution.x
         n, p = fits.problem.X.shape
-        self.most = max(_WORK / (p * p * (n + p)), _LEAST) / 2
+        self.most = max(_WORK / (_STEP + p * p * (n + p)), _LEAST) / 2
         self.middle = self.point(0.0).w
 
     def point(self, at: float, start: np.ndarray | None = None) -> TiltedPoint:
@@ -70,8 +71,9 @@ class _Walk:
         far, beyond = self._farthest(direction)
         at = direction * far
         here = self.point(at)
-        if here.runs_away:
-            self.keep(self.middle, direction * math.inf, decided=False)
+        if here.runs_away or not here.solution.success:
+            end = math.inf if here.runs_away or beyond != OUT else self._response(direction, far)
+            self.keep(self.middle, direction * end, decided=False)
             return
         if beyond != OUT:
             self.keep(here.w, direction * math.inf, decided=beyond == IN)
@@ -92,6 +94,17 @@ class _Walk:
                 here = self.point(at, last.ahead(at))
             if inside:
                 self.keep(last.w, here.w if at else self.middle)
+
+    def _response(self, direction: int, far: float) -> float:
+        """A response, times ``direction``, that no new residual up to a size goes with one beyond; by the
+        penalty alone."""
+        base = self.fits.base
+        metric = base.metric(None)
+        lever = float(metric.root.norms(self.row[None])[0])
+        with np.errstate(invalid="ignore"):
+            move = (float(base.slope(far, direction)) * lever + metric.start) * lever
+        end = direction * float(self.row @ base.solution.x) + far + move
+        return end if math.isfinite(end) else math.inf
 
     def _farthest(self, direction: int) -> tuple[float, str]:
         """A size of the new residual up to which to look, and whether none beyond it is in the set."""
