@@ -5,7 +5,13 @@ that print in black and white stays legible. Nothing global is changed.
 """
 
 from .box_plots import comparison_size, draw_comparison, draw_widths
-from .curve_plots import draw_coverage, draw_coverage_along, draw_criterion, draw_stability
+from .curve_plots import (
+    draw_coverage,
+    draw_coverage_along,
+    draw_coverage_by,
+    draw_criterion,
+    draw_stability,
+)
 from .row_plots import draw_conformity, draw_intervals
 
 __all__ = [
@@ -14,6 +20,7 @@ __all__ = [
     "draw_conformity",
     "draw_coverage",
     "draw_coverage_along",
+    "draw_coverage_by",
     "draw_criterion",
     "draw_intervals",
     "draw_stability",
