@@ -86,7 +86,7 @@ def draw_coverage_by(
     known = [
         label for label in first.index if any(table["coverage"].notna()[label] for table in tables.values())
     ]
-    ax = new_axes(ax, height=1.6 + (0.35 + 0.2 * len(tables)) * len(known), grid="x")
+    ax = new_axes(ax, height=2.0 + (0.35 + 0.2 * len(tables)) * len(known), grid="x")
     places = np.arange(len(known), 0, -1)
     nominal = 1.0 - attrs["alpha"]
     lowest = nominal
@@ -95,9 +95,9 @@ def draw_coverage_by(
         y = places - 0.32 * (at - 0.5 * (len(tables) - 1))
         ends = made["expected_lower"], made["expected_upper"]
         if ends[0].notna().any():
-            label = "expected in 95 % of samples" if len(tables) == 1 else f"expected, {name}"
+            label = None if at else "bars: expected in 95 % of samples"
             ax.hlines(y, *ends, color=pale, linewidth=7.0, label=label)
-        ax.plot(made["coverage"], y, marker, color=colour, markersize=6, label=name, zorder=3)
+        ax.plot(made["coverage"], y, marker, color=colour, markersize=6, label=short(name, 44), zorder=3)
         lowest = float(np.nanmin([lowest, made["coverage"].min(), ends[0].min()]))
     label = f"as asked for, {percent(nominal)}"
     ax.axvline(nominal, color=GREY, linewidth=1.0, linestyle="--", label=label)
@@ -108,7 +108,7 @@ def draw_coverage_by(
     ax.set_xlim(_rounded_down(lowest), 1.01)
     ax.set_ylabel(short(first.index.name, 32))
     ax.set_xlabel("share of new responses in their interval")
-    legend(ax)
+    legend(ax, 1 if len(tables) > 1 else 2)
     return ax
 
 
