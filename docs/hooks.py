@@ -15,7 +15,17 @@ from pathlib import Path
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parent.parent
-FIGURES = ("intervals", "bands", "losses", "methods", "conformity", "widths", "coverage", "stability")
+FIGURES = (
+    "intervals",
+    "bands",
+    "losses",
+    "methods",
+    "conformity",
+    "widths",
+    "coverage",
+    "stability",
+    "conditional",
+)
 
 
 def on_files(files, config):
@@ -103,6 +113,9 @@ def figures():
         "coverage": lambda ax: huber.plot_coverage(test, ax=ax),
         "stability": lambda ax: stabconf.fit("foodexp ~ income", train).plot_stability(
             test, penalties=[0.001, 0.01, 0.1, 1.0], alpha=0.1, ax=ax
+        ),
+        "conditional": lambda ax: stabconf.fit("foodexp ~ income", train).plot_coverage(
+            test, by={"income": 3}, alpha=0.1, conditional="~ income", ax=ax
         ),
     }
     assert tuple(draw) == FIGURES
