@@ -5,14 +5,17 @@ quantile model and penalty, which fit to half of them and calibrate on the other
 constant width, in proportion to a column (exact), and in proportion to a learned scale (split). Coverage:
 by thirds of the width of the fitted band, where constant widths are too wide at one end and too narrow at
 the other.
-Cost: the time of a new row's set relative to the fits.
+Coverage along a formula: by tenths of the predictions on California housing, with and without
+``conditional=``, beside MAPIE's split conformal prediction along the same columns.
+Cost: the time of a new row's set relative to the fits, and along a formula relative to a plain one.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from common import TARGET, Report, best_time, parse_arguments, solver_time
+import patsy
+from common import FEATURES, TARGET, Report, best_time, diabetes, parse_arguments, solver_time
 from exact import housing
 from sklearn.base import BaseEstimator, RegressorMixin
 from statsmodels.datasets import engel
@@ -24,6 +27,12 @@ try:
 except ImportError:
     ConformalizedQuantileRegressor = None
 
+try:  # from MAPIE 1.5 on, with cvxpy
+    import cvxpy  # noqa: F401
+    from mapie.conditional_conformal_prediction import ConditionalSplitConformalRegressor
+except ImportError:
+    ConditionalSplitConformalRegressor = None
+
 ALPHA = 0.1
 LEVELS = (ALPHA / 2, 1 - ALPHA / 2)
 EXACT, SEPARATE, COMMON = "exact CQR", "split CQR, two corrections", "split CQR, one correction"
@@ -31,6 +40,22 @@ CONSTANT, FIXED, LEARNED = "exact LAD, constant", "exact LAD, fixed scale", "spl
 PEERS = (SEPARATE, COMMON) if ConformalizedQuantileRegressor else ()
 METHODS = (EXACT, *PEERS, CONSTANT, FIXED, LEARNED)
 THIRDS = ("narrow", "middle", "wide")
+CURVE = "~ cr(guess, df=8)"
+CURVES = "~ cr(guess, df=8) + " + " + ".join(
+    f"cr({name}, df=4)" for name in ("MedInc", "AveOccup", "Latitude", "Longitude")
+)
+PLAIN, MAPIE = "LAD, plain", "MAPIE, split LAD, curve"
+ALONG = {  # which fit, and the options of its intervals
+    PLAIN: ("lad", {}),
+    "LAD, groups": ("lad", {"groups": "tenth"}),
+    "LAD, line": ("lad", {"conditional": "~ guess"}),
+    "LAD, curve": ("lad", {"conditional": CURVE}),
+    "LAD, curves": ("lad", {"conditional": CURVES}),
+    "split LAD, curve": ("lad", {"conditional": CURVE, "method": "split", "random_state": 0}),
+    "band, plain": ("band", {}),
+    "band, curve": ("band", {"conditional": CURVE}),
+    "band, curves": ("band", {"conditional": CURVES}),
+}
 
 
 @dataclass(frozen=True)
@@ -224,6 +249,149 @@ def cost_table(report, data_dir, count, repeats, seed):
     )
 
 
+class FittedMean(RegressorMixin, BaseEstimator):
+    """Predictions of a fit, as MAPIE wants to see it: of rows of numbers, the last being the guess."""
+
+    def __init__(self, results):
+        self.results = results
+        self.fitted_ = True
+
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        return self.results.predict(pd.DataFrame(X, columns=[*FEATURES, "guess"])).to_numpy()
+
+
+def mapie_along(formula, training, new, penalty, random):
+    """MAPIE's intervals along the columns of ``CURVE``, half of the training rows held out."""
+    order, half = random.permutation(len(training)), len(training) // 2
+    fitting, rest = training.iloc[order[:half]], training.iloc[order[half:]]
+    design = patsy.dmatrix(CURVE, rest)
+
+    def columns(X):
+        return np.asarray(patsy.dmatrix(design.design_info, {"guess": np.atleast_2d(X)[:, -1]}))
+
+    model = FittedMean(stabconf.fit(formula, fitting, loss="lad", penalty=penalty))
+    split = ConditionalSplitConformalRegressor(columns, model, confidence_level=1 - ALPHA)
+    names = [*FEATURES, "guess"]
+    split.conformalize(rest[names].to_numpy(), rest[TARGET].to_numpy())
+    _, ends = split.predict_interval(new[names].to_numpy())
+    return pd.DataFrame(ends[:, :, 0], index=new.index, columns=["lower", "upper"])
+
+
+def along_split(table, formula, sizes, penalty, seed):
+    """Of one split: the intervals by method, and the new rows with ``part``, the tenth of the predictions.
+
+    The column ``guess`` is the prediction of a fit to pilot rows that take no other part, ``tenth`` its
+    tenth.
+    """
+    random = np.random.default_rng([seed, 2])
+    order = random.permutation(len(table))[: sum(sizes)]
+    pilot, training, new = (table.iloc[rows] for rows in np.split(order, np.cumsum(sizes)[:-1]))
+    guess = stabconf.fit(formula, pilot, loss="lad", penalty=penalty).predict
+    training, new = (rows.assign(guess=guess(rows)) for rows in (training, new))
+    edges = np.quantile(training["guess"], np.arange(1, 10) / 10)
+    training, new = (rows.assign(tenth=np.searchsorted(edges, rows["guess"])) for rows in (training, new))
+    fits = {
+        "lad": stabconf.fit(formula, training, loss="lad", penalty=penalty),
+        "band": stabconf.fit_quantiles(formula, training, quantiles=LEVELS, penalty=penalty),
+    }
+    new["part"] = pd.qcut(fits["lad"].predict(new), 10, labels=False)
+    ends = {}
+    for method, (which, options) in ALONG.items():
+        more = {} if "method" in options else {"progress": False}
+        ends[method] = fits[which].conf_int_conformal(new, alpha=ALPHA, **options, **more)
+    if ConditionalSplitConformalRegressor:
+        ends[MAPIE] = mapie_along(formula, training, new, penalty, random)
+    return ends, new
+
+
+def along_table(report, data_dir, quick, seed):
+    """Coverage by tenths of the predictions, with and without a formula."""
+    table, formula, label = housing(data_dir)
+    splits, sizes = (2, (500, 1500, 400)) if quick else (10, (2000, 5000, 2000))
+    found = []
+    for s in range(splits):
+        ends, new = along_split(table, formula, sizes, 0.001, [seed, s])
+        for method, made in ends.items():
+            y = new.loc[made.index, TARGET]
+            hit = (made["lower"] <= y) & (y <= made["upper"])
+            width = (made["upper"] - made["lower"]).clip(lower=0.0).fillna(0.0)
+            parts = {"method": method, "split": s, "part": new["part"], "hit": hit, "width": width}
+            found.append(pd.DataFrame(parts))
+    lines = []
+    for mine in found_by_method(found):
+        parts = mine.groupby("part")["hit"].mean()
+        finite = mine[np.isfinite(mine["width"])]
+        by_split = finite.groupby("split")[["width", "plain"]].mean()
+        ratio = by_split["width"] / by_split["plain"]
+        error = ratio.std(ddof=1) / splits**0.5
+        cells = [
+            mine["method"].iloc[0],
+            f"{finite['width'].mean():.3f}",
+            f"{ratio.mean():.3f} ± {error:.3f}",
+        ]
+        cells += [f"{100 * (1 - len(finite) / len(mine)):.2f}", f"{mine['hit'].mean():.3f}"]
+        cells += [f"{parts.min():.3f}", f"{(parts - 1 + ALPHA).abs().max():.3f}"]
+        lines.append([*cells, *(f"{100 * share:.0f}" for share in parts)])
+    size = 100 * (ALPHA * (1 - ALPHA) / (splits * sizes[2] / 10)) ** 0.5
+    report.table(
+        f"Coverage along a formula, {label}, nominal {1 - ALPHA:g}",
+        f"{splits} splits: {sizes[0]:,} pilot rows, whose LAD fit gives all other rows the column `guess`; "
+        f"{sizes[1]:,} training rows; {sizes[2]:,} new rows, in tenths by the prediction of the plain fit "
+        f"(the binomial standard error of a tenth is {size:.1f} points). Penalty 0.001. Mean width of the "
+        "finite intervals, relative to the plain ones of the same rows (± standard error over splits), and "
+        "the share of infinite ones in per cent; coverage in all, of the tenth that is covered least, and "
+        "the largest distance of a tenth from nominal; then coverage by tenth, in per cent. "
+        f"Groups: tenths of `guess`. Line: `~ guess`. Curve: `{CURVE}`. Curves: `{CURVES}`. MAPIE: its "
+        "ConditionalSplitConformalRegressor along the columns of the curve, half of the training rows held "
+        "out.",
+        ["method", "width", "of plain", "inf %", "coverage", "least", "off", *map(str, range(1, 11))],
+        lines,
+    )
+
+
+def found_by_method(found):
+    """Frames of hits and widths, one per method, with the width of the plain interval beside."""
+    rows = pd.concat(found, ignore_index=True)
+    plain = rows.loc[rows["method"] == PLAIN, "width"].to_numpy()
+    return [rows[rows["method"] == method].assign(plain=plain) for method in rows["method"].unique()]
+
+
+def along_cost_table(report, data_dir, count, repeats, seed):
+    """Cost of a new row along a formula, relative to a plain exact one."""
+    small, (large, formula, label) = diabetes(), housing(data_dir)
+    problems = (
+        ("diabetes", small.frame, small.formula, ("~ cr(bmi, df=4)", "~ cr(bmi, df=8) + cr(bp, df=8)")),
+        (label, large, formula, ("~ cr(MedInc, df=4)", "~ cr(MedInc, df=8) + cr(HouseAge, df=8)")),
+    )
+    lines = []
+    for name, table, model, along in problems:
+        new = table.sample(min(count, len(table)), random_state=seed)
+        for kind in ("LAD", "band"):
+            options = {"alpha": ALPHA, "progress": False}
+            if kind == "LAD":
+                results = stabconf.fit(model, table, loss="lad")
+            else:
+                results = stabconf.fit_quantiles(model, table, quantiles=LEVELS)
+            results.conf_int_conformal(new.head(1), **options)  # what is made once
+            plain, _ = best_time(lambda: results.conf_int_conformal(new, **options), repeats)  # noqa: B023
+            for each in along:
+                more = {**options, "conditional": each}
+                seconds, _ = best_time(lambda: results.conf_int_conformal(new, **more), repeats)  # noqa: B023
+                columns = patsy.dmatrix(each, table).shape
+                size = f"({len(table)}, {len(table.columns)})"
+                lines.append([name, size, kind, str(columns[1]), str(len(new)), f"{seconds / plain:.2f}"])
+    report.table(
+        "Cost of a new row along a formula",
+        "Processor time per new row, all in one call, relative to plain exact intervals of the same fit; "
+        "the default penalties. `columns` are those of the formula.",
+        ["data", "(n, p)", "fit", "columns", "rows", "of plain"],
+        lines,
+    )
+
+
 def studies(data_dir, quick):
     """What is compared."""
     food = engel.load_pandas().data
@@ -244,6 +412,10 @@ def main():
     if SEPARATE not in METHODS:
         report.text("MAPIE is not installed, so its split intervals are left out.")
     cost_table(report, arguments.data_dir, 64 if quick else 512, 1 if quick else 3, seed)
+    along_cost_table(report, arguments.data_dir, 64 if quick else 442, 1 if quick else 3, seed)
+    along_table(report, arguments.data_dir, quick, seed)
+    if not ConditionalSplitConformalRegressor:
+        report.text("MAPIE's ConditionalSplitConformalRegressor (and cvxpy) is not installed and left out.")
     comparison_tables(report, studies(arguments.data_dir, quick), seed)
     report.write(arguments.output, quick)
 

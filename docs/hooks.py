@@ -26,6 +26,7 @@ FIGURES = (
     "stability",
     "predictive",
     "drift",
+    "conditional",
 )
 
 
@@ -117,6 +118,9 @@ def figures():
         ),
         "predictive": lambda ax: huber.predictive({"income": [1000.0]}).plot(ax=ax),
         "drift": lambda ax: draw_dearer(huber, test, ax),
+        "conditional": lambda ax: stabconf.fit("foodexp ~ income", train).plot_coverage(
+            test, by={"income": 3}, alpha=0.1, conditional="~ income", ax=ax
+        ),
     }
     assert tuple(draw) == FIGURES
     made = {}

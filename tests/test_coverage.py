@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import stabconf
+from stabconf.errors import InputError, SampleSizeWarning
 from stabconf.rank import conformal_rank
 from stabconf.results.showing import shown_of, shown_of_levels
 from stabconf.show.coverage import coverage_along, coverage_table, covered_counts
@@ -120,3 +121,94 @@ def test_tables_over_levels_and_along_predictions_have_the_same_limits(frame):
 def test_the_limits_of_a_million_rows_take_a_moment():
     low, high = covered_counts([1_000_000], [901], [1000])
     assert 0.87 < low / 1e6 < 0.885 and 0.915 < high / 1e6 < 0.93
+
+
+@pytest.fixture(scope="module")
+def spread():
+    """Noise that differs by group and grows along x: 200 training rows, and 400 new ones."""
+
+    def draw(seed):
+        rng = np.random.default_rng([seed, 3])
+        made = pd.DataFrame(
+            {"x": rng.uniform(-1, 1, 600), "g": rng.choice(list("abc"), 600, p=[0.2, 0.3, 0.5])}
+        )
+        noise = rng.standard_normal(600) * np.where(made["g"] == "a", 2.0, 0.7) * (1.0 + 0.5 * made["x"])
+        made["y"] = made["x"] + noise
+        return made.iloc[:200], made.iloc[200:]
+
+    return draw
+
+
+def test_along_indicators_the_limits_are_those_of_the_groups(spread):
+    training, new = spread(0)
+    res = stabconf.fit("y ~ x", training)
+    for more in ({}, {"method": "split", "random_state": 0}):
+        along = res.width_report(new, by="g", alpha=0.1, conditional="~ C(g)", **more)
+        if not more:
+            pd.testing.assert_frame_equal(along, res.width_report(new, by="g", alpha=0.1, groups="g"))
+        size = training["g"].value_counts() * along.attrs["n"] / 200
+        for label, line in along.iterrows():
+            n = round(size[label])
+            ends = covered_counts([line["count"]], [conformal_rank(0.1, n)], [n])
+            assert line["expected_lower"] == ends[0] / line["count"]
+    plain = res.width_report(new, alpha=0.1).loc["all"]
+    every = res.width_report(new, alpha=0.1, conditional="~ C(g)").loc["all"]
+    assert every["expected_lower"] == pytest.approx(plain["expected_lower"], abs=2 / 201)
+    assert plain["expected_upper"] < every["expected_upper"] < plain["expected_upper"] + 3 / 201
+
+
+def test_limits_along_a_formula_are_left_by_few_samples_in_what_it_spans(spread):
+    """Overlapping groups, and parts that the formula cannot indicate but follows."""
+    runs, outside = 60, []
+    for seed in range(runs):
+        training, new = spread(seed)
+        shown = shown_of(
+            stabconf.fit("y ~ x", training), new, 0.1, None, {"conditional": "~ C(g) + cr(x, df=4)"}
+        )
+        parts = [pd.DataFrame({"by": labels}) for labels in (new["g"], new["x"] > 0, new["x"].round())]
+        reports = pd.concat([shown.report(each) for each in parts])
+        share = reports["coverage"]
+        outside.append((share < reports["expected_lower"]) | (share > reports["expected_upper"]))
+    assert np.mean(outside) <= 0.05
+
+
+def test_rows_of_the_whole_line_are_covered_along_a_formula_too(spread):
+    training, new = spread(1)
+    training = training.assign(rare=["r"] * 4 + ["x"] * 196)
+    new = new.iloc[:50].assign(rare=["r"] * 10 + ["x"] * 40)
+    with pytest.warns(SampleSizeWarning):
+        report = stabconf.fit("y ~ x", training).width_report(
+            new, by="rare", alpha=0.1, conditional="~ C(rare)"
+        )
+    assert report.loc["r", ["coverage", "expected_lower", "expected_upper"]].tolist() == [1.0, 1.0, 1.0]
+    assert report.loc["x", "expected_lower"] < 0.9
+
+
+def test_the_figure_by_group_has_plain_intervals_beside_those_along_a_formula(spread):
+    training, new = spread(2)
+    res = stabconf.fit("y ~ x", training)
+    ax = res.plot_coverage(new, by="g", alpha=0.1, conditional="~ C(g) + x")
+    assert [text.get_text().split("\n")[0] for text in ax.get_yticklabels()] == ["a", "b", "c"]
+    drawn = {line.get_label(): line for line in ax.get_lines()}
+    assert list(drawn) == ["plain", "along ~ C(g) + x", "as asked for, 90 %"]
+    for label, options in (("plain", {}), ("along ~ C(g) + x", {"conditional": "~ C(g) + x"})):
+        report = res.width_report(new, by="g", alpha=0.1, **options)
+        np.testing.assert_allclose(drawn[label].get_xdata(), report["coverage"])
+    assert drawn["plain"].get_color() != drawn["along ~ C(g) + x"].get_color()
+    words = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert sorted(words) == sorted([*drawn, "bars: expected in 95 % of samples"])
+    alone = res.plot_coverage(new, by=["g", {"x": 2}], alpha=0.1)
+    assert len(alone.get_yticklabels()) == 6 and alone.get_ylabel() == "g, x"
+    weighted = res.plot_coverage(
+        new.assign(w=1.0), by="g", alpha=0.1, weights=lambda frame: np.ones(len(frame))
+    )
+    assert len(weighted.get_legend().get_texts()) == 2
+
+
+def test_levels_and_groups_do_not_mix_in_the_figure(spread):
+    training, new = spread(2)
+    res = stabconf.fit("y ~ x", training)
+    with pytest.raises(InputError, match="with by= give one alpha"):
+        res.plot_coverage(new, by="g", alphas=[0.1, 0.2])
+    with pytest.raises(InputError, match="give them as alphas, or give by="):
+        res.plot_coverage(new, alpha=0.1)

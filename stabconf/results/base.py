@@ -1,7 +1,7 @@
 """What all results share: prediction, intervals with labels, p-values of candidates, persistence.
 
 Results put labels on what the array modules compute, check arguments and warn; they compute no numbers
-themselves. `presentation` adds tables, figures and reports.
+themselves. `figures` and `presentation` add figures, tables and reports.
 """
 
 import os

@@ -1,6 +1,7 @@
 """From results to the record that tables and figures draw from: one call of `conf_int_conformal`.
 
-`presentation` and `study` call these; `show` then sees a record of numbers and labels, not the results.
+`figures`, `presentation` and `study` call these; `show` then sees a record of numbers and labels, not the
+results.
 """
 
 from dataclasses import replace
@@ -10,11 +11,12 @@ import numpy as np
 import pandas as pd
 
 from ..checks import check_alpha, check_one_alpha
+from ..data.bins import crossed
 from ..data.design import Design
 from ..data.frames import by_label
 from ..data.groups import as_ranking
 from ..errors import InputError, InputTypeError
-from ..show.coverage import Ranks
+from ..show.coverage import Leverages, Ranks
 from ..show.shown import Shown
 from .asking import PER_LEVEL
 from .options import Level, New, Numbers, Options
@@ -22,7 +24,7 @@ from .options import Level, New, Numbers, Options
 if TYPE_CHECKING:
     from .base import BaseResults
 
-__all__ = ["responses_of", "shown_of", "shown_of_levels"]
+__all__ = ["check_judged", "coverage_by", "responses_of", "shown_of", "shown_of_levels"]
 
 
 def shown_of(results: "BaseResults", new: New, alpha: Level, response: Any, options: Options) -> Shown:
@@ -51,16 +53,40 @@ def shown_of_levels(
             attrs[name] = ends.attrs[name][place]
         one = ends.xs(alpha, axis=1, level=0)
         sides = {name: one[name].to_numpy(dtype=float) for name in ("lower", "upper")}
-        made.append(replace(first, attrs=attrs, ranks=_ranks(design, new, options, attrs, y), **sides))
+        band = replace(first, attrs=attrs, **sides)
+        made.append(replace(band, ranks=_ranks(design, new, options, band)))
     return made
 
 
-def _ranks(
-    design: Design, new: New, options: Options, attrs: dict[str, Any], y: np.ndarray | None
-) -> Ranks | None:
-    """The `Ranks` of the rows; None where there are no responses to judge, or weights."""
+def coverage_by(shown: Shown, groups: pd.DataFrame) -> pd.DataFrame:
+    """``count``, ``coverage``, ``expected_lower`` and ``expected_upper``, one row per group; several
+    groupings are crossed."""
+    labels, name = crossed(groups)
+    report = shown.report(pd.DataFrame({name: labels}))
+    return report[["count", "coverage", "expected_lower", "expected_upper"]]
+
+
+def check_judged(shown: Shown) -> None:
+    """Refuse rows whose coverage cannot be told."""
+    if np.isnan(shown.hits).all():
+        raise InputError(
+            f"none of the {len(shown.hits)} new rows has both an interval and a response: give "
+            "complete rows"
+        )
+
+
+def _ranks(design: Design, new: New, options: Options, shown: Shown) -> Ranks | Leverages | None:
+    """What the coverage of the rows rests on; None without responses to judge, or with weights."""
+    attrs, y = shown.attrs, shown.y
     if y is None or options.get("weights") is not None:
         return None
+    if options.get("conditional") is not None:
+        trained, rows = design.along(options["conditional"], new)
+        _, size, right = np.linalg.svd(trained, full_matrices=False)
+        kept = size > 1e-10 * size[0]
+        share = len(trained) / attrs["n"]  # where only some of the training rows have scores
+        units = right[kept].T / size[kept] * np.sqrt(share)
+        return Leverages(rows @ units, np.isinf(shown.upper - shown.lower), attrs["alpha"])
     if "groups" not in attrs:
         return Ranks(np.zeros(len(y), dtype=int), [attrs["k"]], [attrs["n"]])
     ranking = as_ranking(options["groups"], None, design, new)

@@ -5,7 +5,8 @@ the training rows, coverage is some number near it: a draw of Beta(k, n + 1 - k)
 among n training rows. Of m new rows a beta-binomial number is then covered, whose spread does not vanish
 with m. This is exact for split conformal. Full conformal sets vary a little more the more columns there
 are: of least squares with 20 columns and 100 rows 7 % of samples are outside the 95 % limits, with 2
-columns 5 %.
+columns 5 %. Intervals that cover along a formula rest on as many training rows as their leverages say
+(`Leverages`).
 """
 
 from collections.abc import Sequence
@@ -17,10 +18,12 @@ import pandas as pd
 from scipy.signal import fftconvolve
 from scipy.stats import betabinom
 
+from ..rank import conformal_rank
+
 if TYPE_CHECKING:
     from .shown import Shown
 
-__all__ = ["Ranks", "coverage_along", "coverage_line", "coverage_table", "covered_counts"]
+__all__ = ["Leverages", "Ranks", "coverage_along", "coverage_line", "coverage_table", "covered_counts"]
 
 _TAIL = 0.025  # on either side
 _PARTS = 10  # along the predictions,
@@ -47,6 +50,53 @@ class Ranks:
         """The same for some of the rows."""
         return Ranks(self.place[rows], self.k, self.n)
 
+    def limits(self) -> tuple[int, int]:
+        """Smallest and largest number of covered rows that is no surprise."""
+        places, counts = np.unique(self.place, return_counts=True)
+        return covered_counts(counts, [self.k[at] for at in places], [self.n[at] for at in places])
+
+
+@dataclass(frozen=True)
+class Leverages:
+    """What intervals of m rows that cover along a formula rest on.
+
+    Coverage of a part of the rows varies with the training rows as an order statistic of n of them does,
+    with 1 / n the leverage of the part's mean row in the formula's design. That is the number of training
+    rows of a group which the formula can indicate, and for all rows about that of all. The quantile
+    regression fits as many scores exactly as it has columns, and these are covered: of the part's share of
+    them, n times its mean leverage, all but one may raise the rank above k.
+
+    Attributes
+    ----------
+    rows : (m, q) array
+        Rows of the formula's design, in units in which the squared length of a row is its leverage.
+    whole : (m,) array of bool
+        Intervals that are the whole line.
+    alpha : float
+    """
+
+    rows: np.ndarray
+    whole: np.ndarray
+    alpha: float
+
+    def take(self, rows: np.ndarray | slice) -> "Leverages":
+        """The same for some of the rows."""
+        return Leverages(self.rows[rows], self.whole[rows], self.alpha)
+
+    def limits(self) -> tuple[int, int]:
+        """Smallest and largest number of covered rows that is no surprise."""
+        rows = self.rows[~self.whole]
+        sure = len(self.rows) - len(rows)
+        if not len(rows):
+            return sure, sure
+        size = max(1, round(1.0 / float(np.sum(np.mean(rows, axis=0) ** 2))))
+        least = min(conformal_rank(self.alpha, size), size)
+        fitted = size * float(np.mean(np.sum(rows**2, axis=1)))  # scores of the part, exactly
+        most = min(least + max(round(fitted) - 1, 0), size)
+        low, _ = covered_counts([len(rows)], [least], [size])
+        _, high = covered_counts([len(rows)], [most], [size])
+        return sure + low, sure + high
+
 
 def covered_counts(
     counts: Sequence[int] | np.ndarray, k: Sequence[int], n: Sequence[int]
@@ -72,7 +122,7 @@ def covered_counts(
     return min(int(low), most), min(int(high), most)
 
 
-def coverage_line(hits: np.ndarray, ranks: Ranks | None) -> dict[str, float]:
+def coverage_line(hits: np.ndarray, ranks: Ranks | Leverages | None) -> dict[str, float]:
     """``coverage`` of some rows, ``expected_lower`` and ``expected_upper``; NaN where not known.
 
     ``hits`` (m,) are 1 or 0, NaN where not known. No law of coverage is known without ``ranks``: the rows
@@ -85,8 +135,7 @@ def coverage_line(hits: np.ndarray, ranks: Ranks | None) -> dict[str, float]:
     line["coverage"] = float(np.mean(hits[known]))
     if ranks is None:
         return line
-    places, counts = np.unique(ranks.place[known], return_counts=True)
-    low, high = covered_counts(counts, [ranks.k[at] for at in places], [ranks.n[at] for at in places])
+    low, high = ranks.take(known).limits()
     line["expected_lower"] = low / int(known.sum())
     line["expected_upper"] = high / int(known.sum())
     return line

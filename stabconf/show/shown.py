@@ -12,7 +12,7 @@ import pandas as pd
 
 from ..data.bins import group_labels
 from ..errors import InputError
-from .coverage import Ranks
+from .coverage import Leverages, Ranks
 from .widths import WidthReport, width_report
 
 __all__ = ["Shown"]
@@ -34,8 +34,8 @@ class Shown:
         Of the interval frame: response, alpha, side, method, guarantee, ...
     training : bool
         Whether these are the training rows.
-    ranks : Ranks or None
-        The order statistics that the intervals rest on; None with weights of a shift.
+    ranks : Ranks, Leverages or None
+        What the coverage of the intervals rests on; None with weights of a shift.
     """
 
     frame: pd.DataFrame
@@ -45,7 +45,7 @@ class Shown:
     y: np.ndarray | None
     attrs: dict[str, Any]
     training: bool
-    ranks: Ranks | None = None
+    ranks: Ranks | Leverages | None = None
 
     @property
     def widths(self) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .coverage import Ranks, coverage_line
+from .coverage import Leverages, Ranks, coverage_line
 from .tables import Table, cell, percent
 
 __all__ = ["WidthReport", "width_report"]
@@ -28,7 +28,12 @@ class WidthReport(pd.DataFrame):
     in every row of the table alike. It is not an interval about the observed share: coverage outside of it
     is a surprise. Its limits are beta-binomial, for coverage given the training rows is a draw of
     Beta(k, n + 1 - k), with k the rank among n training rows (of each group, with ``groups=``). With
-    ``weights=`` no such law is known, and the range is left out.
+    ``conditional=`` the number of training rows is one over the leverage of the rows' mean in the formula's
+    design: for a group that the formula can indicate that is the group's own training rows, for all rows
+    about all of them, for other groups a number between that is right if scores vary alike. The rank is k
+    or a little higher, as the quantile regression fits as many scores exactly as it has columns: the lower
+    limit is that of k, the upper one that of the highest rank. With ``weights=`` no such law is known, and
+    the range is left out.
 
     ``attrs`` say the response, ``alpha``, ``side``, method and guarantee. A one-sided interval's width is
     the distance of its end from the prediction.
@@ -82,7 +87,7 @@ def width_report(
     hits: np.ndarray | None,
     groups: pd.DataFrame | None,
     attrs: dict[str, Any],
-    ranks: Ranks | None = None,
+    ranks: Ranks | Leverages | None = None,
 ) -> WidthReport:
     """The `WidthReport` of widths (m,), NaN for rows without an interval, and ``hits`` (m,), where judged.
 
@@ -115,7 +120,7 @@ def width_report(
 
 
 def _line(
-    widths: np.ndarray, hits: np.ndarray | None, ranks: Ranks | None, rows: np.ndarray | slice
+    widths: np.ndarray, hits: np.ndarray | None, ranks: Ranks | Leverages | None, rows: np.ndarray | slice
 ) -> dict[str, float]:
     """One row of the report, of some of the rows."""
     widths = widths[rows]

@@ -5,7 +5,13 @@ that print in black and white stays legible. Nothing global is changed.
 """
 
 from .box_plots import comparison_size, draw_comparison, draw_widths
-from .curve_plots import draw_coverage, draw_coverage_along, draw_criterion, draw_stability
+from .curve_plots import (
+    draw_coverage,
+    draw_coverage_along,
+    draw_coverage_by,
+    draw_criterion,
+    draw_stability,
+)
 from .drift_plots import draw_drift
 from .predictive_plots import draw_predictive
 from .row_plots import draw_conformity, draw_intervals
@@ -16,6 +22,7 @@ __all__ = [
     "draw_conformity",
     "draw_coverage",
     "draw_coverage_along",
+    "draw_coverage_by",
     "draw_criterion",
     "draw_drift",
     "draw_intervals",

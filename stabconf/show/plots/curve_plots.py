@@ -9,18 +9,35 @@ import numpy as np
 import pandas as pd
 
 from ..tables import percent
-from .style import BAND, BLACK, BLUE, GREEN, GREY, ORANGE, PALE, RED, legend, new_axes, short
+from .style import (
+    BAND,
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PALE,
+    PALE_PALETTE,
+    RED,
+    legend,
+    new_axes,
+    short,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_coverage", "draw_coverage_along", "draw_criterion", "draw_stability"]
+__all__ = ["draw_coverage", "draw_coverage_along", "draw_coverage_by", "draw_criterion", "draw_stability"]
 
 _METHODS: dict[str, dict[str, Any]] = {
     "exact": {"color": BLACK, "marker": "o", "linestyle": "-"},
     "stable": {"color": BLUE, "marker": "s", "linestyle": "--"},
     "ball": {"color": ORANGE, "marker": "^", "linestyle": "-."},
 }
+_KINDS = (  # of intervals beside each other: colours of point and range, and the marker
+    (BLUE, BAND, "o"),
+    (RED, PALE_PALETTE[1], "D"),
+)
 
 
 def draw_coverage(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
@@ -57,6 +74,41 @@ def draw_coverage_along(table: pd.DataFrame, attrs: dict[str, Any], ax: "Axes | 
     ax.set_xlabel(f"prediction of {short(attrs['response'], 32)}, in parts of equal counts")
     ax.set_ylabel("share of new responses in their interval")
     legend(ax)
+    return ax
+
+
+def draw_coverage_by(
+    tables: dict[str, pd.DataFrame], attrs: dict[str, Any], ax: "Axes | None" = None
+) -> "Axes":
+    """Coverage by group, from `coverage_by`, of one or two kinds of intervals, with the ranges in which it
+    should fall; ``attrs`` are the intervals'. Groups without a judged row are left out."""
+    first = next(iter(tables.values()))
+    known = [
+        label for label in first.index if any(table["coverage"].notna()[label] for table in tables.values())
+    ]
+    ax = new_axes(ax, height=2.0 + (0.35 + 0.2 * len(tables)) * len(known), grid="x")
+    places = np.arange(len(known), 0, -1)
+    nominal = 1.0 - attrs["alpha"]
+    lowest = nominal
+    for at, ((name, table), (colour, pale, marker)) in enumerate(zip(tables.items(), _KINDS, strict=False)):
+        made = table.loc[known]
+        y = places - 0.32 * (at - 0.5 * (len(tables) - 1))
+        ends = made["expected_lower"], made["expected_upper"]
+        if ends[0].notna().any():
+            label = "" if at else "bars: expected in 95 % of samples"
+            ax.hlines(y, *ends, color=pale, linewidth=7.0, label=label)
+        ax.plot(made["coverage"], y, marker, color=colour, markersize=6, label=short(name, 44), zorder=3)
+        lowest = float(np.nanmin([lowest, made["coverage"].min(), ends[0].min()]))
+    label = f"as asked for, {percent(nominal)}"
+    ax.axvline(nominal, color=GREY, linewidth=1.0, linestyle="--", label=label)
+    counts = first["count"].loc[known].astype(int)
+    names = [f"{short(group, 24)}\n(n = {count})" for group, count in zip(known, counts, strict=True)]
+    ax.set_yticks(places, names)
+    ax.set_ylim(0.4, len(known) + 0.6)
+    ax.set_xlim(_rounded_down(lowest), 1.01)
+    ax.set_ylabel(short(first.index.name, 32))
+    ax.set_xlabel("share of new responses in their interval")
+    legend(ax, 1 if len(tables) > 1 else 2)
     return ax
 
 

@@ -1,0 +1,315 @@
+"""Every figure that results can draw; `presentation` adds tables and reports.
+
+Options go through to ``conf_int_conformal``, so whatever method it has, these have.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from ..checks import check_alpha, check_candidates, check_one_alpha
+from ..data.bins import crossed
+from ..errors import AssumptionError, InputError, InputTypeError
+from ..show.coverage import coverage_table
+from ..show.plots import (
+    draw_conformity,
+    draw_coverage,
+    draw_coverage_by,
+    draw_intervals,
+    draw_stability,
+    draw_widths,
+)
+from ..show.shown import Shown
+from .exchangeability import CheckedResults
+from .options import Bound, Level, New, Numbers, Side
+from .penalty_path import as_penalties, stability_path
+from .showing import check_judged, coverage_by, shown_of, shown_of_levels
+from .spec import ModelSpec
+
+__all__ = ["By", "Figures", "evenly"]
+
+Axes: TypeAlias = Any  # matplotlib's, which only figures import
+By: TypeAlias = str | Mapping[str, Any] | Sequence[Any] | None
+
+_LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+_PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+_PATH_ROWS = 100
+
+
+class Figures(CheckedResults):
+    """The figures of results; a part of every results class."""
+
+    def plot_intervals(
+        self,
+        new: New = None,
+        x: str | None = None,
+        alpha: Level = None,
+        response: Any = None,
+        ax: Axes = None,
+        **options: Any,
+    ) -> Axes:
+        """Intervals with predictions, and responses over them where they are known.
+
+        Rows with missing values are left out; infinite ends go to the edge, marked.
+
+        Parameters
+        ----------
+        x : str, optional
+            A column, or a term, to draw them against; by default rows are sorted by their prediction.
+        new, alpha, response, **options
+            As in `width_report`.
+        ax : matplotlib Axes, optional
+            Where it is drawn; a new figure by default.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
+        >>> ax = res.plot_intervals(x="income", alpha=0.1)
+        >>> ax.get_xlabel(), ax.get_ylabel()
+        ('income', 'foodexp')
+        """
+        shown = shown_of(self, new, alpha, response, options)
+        return draw_intervals(shown, None if x is None else self._column(shown, x), x, ax)
+
+    def plot_conformity(
+        self,
+        new: New,
+        alpha: Level = None,
+        z: Numbers = None,
+        side: Side = "two-sided",
+        bound: Bound = None,
+        ax: Axes = None,
+    ) -> Axes:
+        """The conformity function of one row: p, between p_lo and p_up, with the set marked.
+
+        Parameters
+        ----------
+        new : DataFrame
+            One row.
+        z : sequence of float, optional
+            Candidate responses; by default 201 of them about the set.
+        alpha, side, bound
+            As in `conf_int_conformal`.
+        ax : matplotlib Axes, optional
+            Where it is drawn; a new figure by default.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad")
+        >>> ax = res.plot_conformity({"income": [500.0]}, alpha=0.1)
+        >>> ax.get_xlabel()
+        'candidate for foodexp'
+        """
+        if not hasattr(self, "conformity"):
+            raise AssumptionError(
+                f"plot_conformity needs p-values of candidates, and {type(self).__name__} has none: fit "
+                "with a loss and a penalty"
+            )
+        shown = shown_of(self, new, alpha, None, {"method": "exact", "side": side})
+        if len(shown.frame) != 1 or np.isnan(shown.lower).any():
+            raise InputError(
+                f"new has {len(shown.frame)} rows, {int(np.isnan(shown.lower).sum())} of them with missing "
+                "values: give one complete row, new.iloc[[0]] say"
+            )
+        lower, upper = shown.lower[0], shown.upper[0]
+        if z is None:
+            z = _candidates(lower, upper, shown.mean[0], self._design.y)
+        candidates = np.sort(check_candidates(z))
+        p = self.conformity(new, candidates, side, **({} if bound is None else {"bound": bound}))
+        # Without bounds the curve itself stands for them.
+        exact, low, high = (p.get(name, p["p"]).to_numpy() for name in ("p", "p_lo", "p_up"))
+        pieces = next(iter(shown.attrs["pieces"].values()), [(lower, upper)])
+        labels = shown.attrs["alpha"], shown.mean[0], shown.attrs["response"]
+        return draw_conformity(candidates, exact, low, high, pieces, *labels, ax)
+
+    def plot_widths(
+        self, new: New = None, by: By = None, alpha: Level = None, ax: Axes = None, **options: Any
+    ) -> Axes:
+        """The distribution of the widths: a histogram, or by group a box (5, 25, 50, 75, 95 %) and points.
+
+        Parameters
+        ----------
+        new, by, alpha, **options
+            As in `width_report`; several groupings are crossed.
+        ax : matplotlib Axes, optional
+            Where it is drawn; a new figure by default.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
+        >>> [label.get_text() for label in res.plot_widths(by={"income": 2}).get_yticklabels()]
+        ['[377.1, 884]\\n(n = 118)', '(884, 4958]\\n(n = 117)']
+        """
+        shown = shown_of(self, new, alpha, None, options)
+        labels, name = crossed(self._groups(shown, by))
+        return draw_widths(shown.widths, labels, name, shown.attrs, ax)
+
+    def plot_stability(
+        self,
+        new: New = None,
+        penalties: Numbers = None,
+        alpha: Level = None,
+        ax: Axes = None,
+        progress: bool | None = False,
+    ) -> Axes:
+        """Mean width of exact, stable and ball intervals over penalties; the fit's own is marked.
+
+        Refits with each penalty. Choosing one by this figure uses the rows that the intervals rest on:
+        `stabconf.select_penalty` chooses without harm to the guarantee. The right axis has the share of the
+        stable width that is owed to stability.
+
+        Parameters
+        ----------
+        new : DataFrame, optional
+            New rows; by default up to 100 of the training design points.
+        penalties : sequence of float, optional
+            By default from 0.001 to 10.
+        alpha : float, optional
+            Miscoverage, as in `width_report`.
+        ax : matplotlib Axes, optional
+            Where it is drawn; a new figure by default.
+        progress : bool or None
+            Show a progress bar.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad")
+        >>> ax = res.plot_stability(penalties=[0.01, 0.1, 1.0], alpha=0.1)
+        >>> [line.get_label() for line in ax.get_lines()]
+        ['exact', 'stable', 'ball', 'chosen: 0.01']
+        """
+        if not hasattr(self, "_with_penalty"):
+            raise AssumptionError(
+                f"plot_stability refits with other penalties, and {type(self).__name__} has none: fit with "
+                "a loss and a penalty"
+            )
+        self._require_refit("plot_stability")
+        level = check_one_alpha(self._level(alpha))
+        assert isinstance(self.model, ModelSpec)
+        chosen = float(self.model.penalty.strength)
+        strengths = as_penalties(penalties, [*_PENALTIES, chosen])
+        if new is None:
+            new = self._design.frame_of(None).iloc[evenly(self.nobs, _PATH_ROWS)]
+        path = stability_path(self._with_penalty, new, strengths, level, progress)
+        return draw_stability(path, chosen, level, self._design.response, ax)
+
+    def plot_coverage(
+        self,
+        new: New,
+        alphas: Numbers = None,
+        response: Any = None,
+        ax: Axes = None,
+        by: By = None,
+        alpha: Level = None,
+        **options: Any,
+    ) -> Axes:
+        """Coverage of known responses against what was asked for: over levels, or by group.
+
+        The band, or with ``by`` the bar, is where the coverage falls in 95 % of samples (of the training
+        rows and as many new ones) if intervals cover as promised; `WidthReport` says more. With ``weights``
+        there is none. With ``by`` and ``conditional`` the plain intervals are drawn beside.
+
+        Parameters
+        ----------
+        new : DataFrame
+            New rows, which the fit has not seen, with their responses.
+        alphas : sequence of float, optional
+            Without ``by``: by default 0.05, 0.1, 0.2, ..., 0.8, and ``default_alpha``.
+        by, alpha
+            Groups, and the level at which their coverage is drawn, as in `width_report`; several groupings
+            are crossed.
+        response, **options
+            As in `width_report`.
+        ax : matplotlib Axes, optional
+            Where it is drawn; a new figure by default.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> data = engel.load_pandas().data.sample(frac=1.0, random_state=0)
+        >>> res = stabconf.fit("foodexp ~ income", data.iloc[:150])
+        >>> res.plot_coverage(data.iloc[150:]).get_xlabel()
+        'coverage asked for, 1 - alpha'
+        >>> ax = res.plot_coverage(data.iloc[150:], by={"income": 3}, alpha=0.1, conditional="~ income")
+        >>> [line.get_label() for line in ax.get_lines()]
+        ['plain', 'along ~ income', 'as asked for, 90 %']
+        """
+        if new is None:
+            raise InputError("new=None: coverage is of rows that the fit has not seen; give them as new")
+        if response is None and self._design.responses(new) is None:
+            raise InputError(
+                f"new does not have the columns of the response {self._design.response!r}: add them, or "
+                "give response="
+            )
+        if by is not None:
+            if alphas is not None:
+                raise InputError("alphas= is for the figure over levels: with by= give one alpha")
+            return self._plot_coverage_by(new, by, alpha, response, ax, options)
+        if alpha is not None:
+            raise InputError(
+                f"alpha={alpha!r}: the figure is over levels; give them as alphas, or give by="
+            )
+        own, _ = check_alpha(self.default_alpha)
+        wanted = sorted({*_LEVELS, *own}) if alphas is None else sorted(set(check_alpha(alphas)[0]))
+        levels = shown_of_levels(self, new, wanted, response, options)
+        check_judged(levels[0])
+        return draw_coverage(coverage_table(levels), ax)
+
+    def _plot_coverage_by(
+        self, new: New, by: By, alpha: Level, response: Any, ax: Axes, options: dict[str, Any]
+    ) -> Axes:
+        formula = options.get("conditional")
+        plain = {name: value for name, value in options.items() if name != "conditional"}
+        kinds = {"coverage": plain}
+        if formula is not None:
+            kinds = {"plain": plain, f"along {formula}": options}
+        shown = {name: shown_of(self, new, alpha, response, each) for name, each in kinds.items()}
+        first = next(iter(shown.values()))
+        check_judged(first)
+        groups = self._groups(first, by)
+        assert groups is not None
+        return draw_coverage_by(
+            {name: coverage_by(each, groups) for name, each in shown.items()}, first.attrs, ax
+        )
+
+    def _groups(self, shown: Shown, by: By) -> pd.DataFrame | None:
+        return shown.groups(by, lambda term: self._design.terms(term, shown.frame, "by"))
+
+    def _column(self, shown: Shown, x: Any) -> Any:
+        """A column of the frame, or the value of a term."""
+        columns = shown.frame.columns
+        if not isinstance(x, Hashable):
+            raise InputTypeError(f"x is a {type(x).__name__}: give the name of a column, or a term")
+        if x in columns:
+            return shown.column(x)
+        if not isinstance(x, str):
+            raise InputError(f"x={x!r} is not a column: there are {', '.join(map(str, columns))}")
+        values = list(self._design.terms(x, shown.frame, "x").values())
+        if len(values) != 1:
+            raise InputError(f"x={x!r} has {len(values)} parts: give one column or term")
+        return values[0]
+
+
+def evenly(count: int, most: int) -> np.ndarray:
+    """Places of all of ``count`` rows, or of ``most`` that are evenly spaced."""
+    return np.linspace(0, count - 1, min(count, most)).astype(int)
+
+
+def _candidates(lower: float, upper: float, prediction: float, y: np.ndarray) -> np.ndarray:
+    """Candidates about the set, and about the responses where it is infinite."""
+    reach = np.ptp(y)
+    low = lower if np.isfinite(lower) else min(prediction, y.min()) - 0.2 * reach
+    high = upper if np.isfinite(upper) else max(prediction, y.max()) + 0.2 * reach
+    margin = 0.4 * (high - low) or 1.0
+    return np.unique(np.append(np.linspace(low - margin, high + margin, 199), [low, high]))
