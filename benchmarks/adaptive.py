@@ -340,7 +340,8 @@ def along_table(report, data_dir, quick, seed):
         f"Coverage along a formula, {label}, nominal {1 - ALPHA:g}",
         f"{splits} splits: {sizes[0]:,} pilot rows, whose LAD fit gives all other rows the column `guess`; "
         f"{sizes[1]:,} training rows; {sizes[2]:,} new rows, in tenths by the prediction of the plain fit "
-        f"(the binomial standard error of a tenth is {size:.1f} points). Penalty 0.001. Mean width of the "
+        f"(the binomial standard error of a tenth is {size:.1f} points, to which the draws of training "
+        "rows add). Penalty 0.001. Mean width of the "
         "finite intervals, relative to the plain ones of the same rows (± standard error over splits), and "
         "the share of infinite ones in per cent; coverage in all, of the tenth that is covered least, and "
         "the largest distance of a tenth from nominal; then coverage by tenth, in per cent. "

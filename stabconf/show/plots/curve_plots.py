@@ -95,7 +95,7 @@ def draw_coverage_by(
         y = places - 0.32 * (at - 0.5 * (len(tables) - 1))
         ends = made["expected_lower"], made["expected_upper"]
         if ends[0].notna().any():
-            label = "" if at else "bars: expected in 95 % of samples"
+            label = "_" if at else "bars: expected in 95 % of samples"
             ax.hlines(y, *ends, color=pale, linewidth=7.0, label=label)
         ax.plot(made["coverage"], y, marker, color=colour, markersize=6, label=short(name, 44), zorder=3)
         lowest = float(np.nanmin([lowest, made["coverage"].min(), ends[0].min()]))
