@@ -117,7 +117,7 @@ def _add_fit(add: Callable[..., Any]) -> None:
     add("--new", type=Path, metavar="FILE", help="new rows; the training rows by default")
     add("--method", default="auto", help="interval method (default: exact where there is one)")
     add("--side", default="two-sided", choices=["two-sided", "upper", "lower"])
-    says = "cover along a formula, such as '~ C(region) + bs(age, df=4)'"
+    says = "cover along a formula, such as '~ C(region) + cr(age, df=4)'"
     add("--conditional", metavar="FORMULA", help=says)
     add(
         "--groups",

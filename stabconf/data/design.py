@@ -184,7 +184,8 @@ class Design:
         """The design of a one-sided formula with a constant, at the training rows (n, d) and the new ones
         (m, d), NaN where one of these lacks a value."""
         formula = formula if formula.lstrip().startswith("~") else f"~ {formula}"
-        with formula_errors(f"conditional={formula!r} cannot be evaluated"):
+        knots = "; where new rows lie beyond the training rows use cr(x, df=4)" if "bs(" in formula else ""
+        with formula_errors(f"conditional={formula!r} cannot be evaluated", knots):
             frames = self.frame_of(None), self.frame_of(new)
             return formulas.design_along(formula, frames, {"np": np, "pd": pd, **self._scope})
 

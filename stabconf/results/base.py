@@ -151,7 +151,7 @@ class BaseResults:
             rows first. A Series is matched to the rows by label. Coverage then holds under the shift. Not
             for "cross" and "cv+".
         conditional : str
-            A formula such as "~ C(region) + bs(age, df=4)": coverage then holds within every group that its
+            A formula such as "~ C(region) + cr(age, df=4)": coverage then holds within every group that its
             columns can indicate, overlapping ones too, and under every shift of the rows that they span;
             widths follow them. Scores are regressed on these columns at level 1 - alpha. With all the data
             for LAD, quantile and Huber loss, with ``method="split"`` for every loss; instead of ``groups``

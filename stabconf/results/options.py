@@ -97,7 +97,7 @@ def as_along(conditional: Any, design: Design, exog: New, complete: np.ndarray) 
     if not isinstance(conditional, str):
         raise InputTypeError(
             f"conditional={conditional!r} is a {type(conditional).__name__}: give a formula such as "
-            "'~ C(region) + bs(age, df=4)'"
+            "'~ C(region) + cr(age, df=4)'"
         )
     trained, new = design.along(conditional, exog)
     complete = complete & ~np.isnan(new).any(axis=1)
