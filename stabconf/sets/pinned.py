@@ -20,7 +20,7 @@ from .intervals import Intervals, join
 from .request import Request
 from .stable_set import enclosed
 
-__all__ = ["batch", "replace_one"]
+__all__ = ["PinnedFits", "batch", "replace_one"]
 
 _SPREAD = (-1.0, 0.0, 1.0)  # default responses of a batch: the prediction, and a scale to either side
 
