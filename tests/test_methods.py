@@ -681,9 +681,10 @@ def test_bad_options_of_the_methods_are_named_with_their_fix(frame):
 def test_a_warning_says_why_an_interval_is_infinite(frame):
     wild = frame.copy()
     wild.loc[0:3, "y"] += [9.0, -9.0, 8.0, -8.0]
+    flat = stabconf.UserScore(lambda r: np.minimum(np.abs(r), 2.0), lipschitz=1.0)
     cases = [
         (frame, "squared", {"method": "stable", "bound": "paper"}, "says nothing beyond the range"),
-        (wild, "huber", {"method": "stable", "score": "dual"}, "the score is flat"),
+        (wild, "huber", {"method": "stable", "score": flat}, "the score is flat"),
         (frame, "huber", {"method": "grid", "points": 20}, "reach the end of the grid"),
     ]
     for data, loss, options, message in cases:

@@ -104,6 +104,7 @@ class QuantileResults(Presentation):
         conditional: str | None = None,
         bound: Bound = None,
         transductive: bool = False,
+        in_range: bool = False,
         n_jobs: int | None = None,
         progress: bool | None = None,
         **unknown: Any,
@@ -115,7 +116,7 @@ class QuantileResults(Presentation):
 
         Parameters
         ----------
-        exog, alpha, groups, weights, conditional, transductive, n_jobs, progress
+        exog, alpha, groups, weights, conditional, transductive, in_range, n_jobs, progress
             As in `Results.conf_int_conformal`.
         method : {"auto", "exact", "stable"}
             "stable" encloses the exact set from one pair of fits for all rows, fit for many of them.
