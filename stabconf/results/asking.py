@@ -103,7 +103,7 @@ def ask_one_sided(
 def ask_p_values(
     results: "BaseResults",
     exog: New,
-    z: Numbers,
+    z: Numbers | Sequence[str],
     groups: Groups,
     weights: PerRow,
     names: Sequence[str],
@@ -115,7 +115,7 @@ def ask_p_values(
     ``values`` are those of one row (p,) at candidates (g,), among its peers or along a design,
     (len(names), g).
     """
-    candidates = check_candidates(z)
+    candidates, given = check_candidates(z, results._design.y)
     rows, index = results._rows(exog)
     ranking, complete = _ranked(results, exog, rows, groups, weights)
     along = None
@@ -130,7 +130,7 @@ def ask_p_values(
         for i, at in enumerate(places[which]):
             own = None if along is None else along.take(slice(i, i + 1))
             out[at] = values(rows.as_fitted[at], candidates * rows.root[at], peers.take(i), own)
-    return _conformity_frame(out, index, candidates, names)
+    return _conformity_frame(out, index, given, names)
 
 
 def _ranked(
@@ -190,11 +190,11 @@ def _level_frame(frames: list[pd.DataFrame], alphas: list[float]) -> pd.DataFram
 
 
 def _conformity_frame(
-    values: np.ndarray, index: pd.Index, candidates: np.ndarray, columns: Sequence[str]
+    values: np.ndarray, index: pd.Index, candidates: Sequence[Any], columns: Sequence[str]
 ) -> pd.DataFrame:
     """p-values and their bounds (m, len(columns), g) in long form, indexed by row and candidate."""
     places = np.repeat(np.arange(len(index)), len(candidates))
-    labels = [index.take(places), np.tile(candidates, len(index))]
+    labels = [index.take(places), list(candidates) * len(index)]
     return pd.DataFrame(
         np.moveaxis(values, 1, 2).reshape(-1, len(columns)),
         index=pd.MultiIndex.from_arrays(labels, names=[index.name, "z"]),
@@ -202,7 +202,7 @@ def _conformity_frame(
     )
 
 
-def label_sets(p: np.ndarray, index: pd.Index, candidates: Sequence[float], alpha: float) -> pd.Series:
+def label_sets(p: np.ndarray, index: pd.Index, candidates: Sequence[Any], alpha: float) -> pd.Series:
     """Tuples of the candidates whose p-value (m, g) is above alpha; None where a row has none at all."""
     sets = np.empty(len(index), dtype=object)
     for i, values in enumerate(p):

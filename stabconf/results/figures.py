@@ -120,7 +120,7 @@ class Figures(CheckedResults):
         lower, upper = shown.lower[0], shown.upper[0]
         if z is None:
             z = _candidates(lower, upper, shown.mean[0], self._design.y)
-        candidates = np.sort(check_candidates(z))
+        candidates = np.sort(check_candidates(z, self._design.y)[0])
         p = self.conformity(new, candidates, side, **({} if bound is None else {"bound": bound}))
         # Without bounds the curve itself stands for them.
         exact, low, high = (p.get(name, p["p"]).to_numpy() for name in ("p", "p_lo", "p_up"))
