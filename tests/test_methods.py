@@ -693,7 +693,7 @@ def test_bad_options_of_the_methods_are_named_with_their_fix(frame):
         ({"method": "cross", "folds": 2.5}, InputError, "folds=2.5 is not allowed"),
         ({"method": "grid", "points": 2}, InputError, "points=2 is not allowed"),
         ({"method": "root", "tol": 0}, InputError, "tol=0 is not allowed"),
-        ({"method": "interpolation", "queries": ["a"]}, InputError, "is not allowed: give a number of"),
+        ({"method": "interpolation", "queries": ["a"]}, InputTypeError, "give a number of responses"),
         ({"method": "stable", "bound": "foo", "alpha": 0.001}, InputError, "bound='foo' is unknown"),
         ({"method": "jackknife+", "folds": 3}, InputTypeError, "option 'folds' is unknown to method"),
     ]
