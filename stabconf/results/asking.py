@@ -34,6 +34,8 @@ def ask_intervals(
     results: "BaseResults", exog: New, alpha: Numbers, method: str, side: Side, options: Options
 ) -> pd.DataFrame:
     """The frame of `conf_int_conformal`, with the options that were given."""
+    if "unseen" in options:
+        results = results._leaving_unseen(options.pop("unseen"))
     transductive = options.pop("transductive", False)
     if not isinstance(transductive, (bool, np.bool_)):
         raise InputTypeError(f"transductive={transductive!r} is not a flag: give True or False")

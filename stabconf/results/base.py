@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ..checks import DEFAULT_ALPHA
-from ..data.design import Design
+from ..data.design import Design, Unseen
 from ..data.units import ColumnUnits
 from ..errors import AssumptionError, InputTypeError
 from ..files import write_whole
@@ -119,6 +119,7 @@ class BaseResults:
         folds: int | None = None,
         random_state: int | np.random.Generator | None = None,
         transductive: bool = False,
+        unseen: Unseen | None = None,
         n_jobs: int | None = None,
         progress: bool | None = None,
         **unknown: Any,
@@ -194,6 +195,9 @@ class BaseResults:
             Learn the design map (stateful transforms, column means and scales) from the training and the
             new rows together, which treats them alike. Centre and scale of the response stay those of the
             training rows.
+        unseen : {"raise", "nan"}
+            What is done with rows of a level that training did not have, or beyond the knots of its
+            splines; by default as `stabconf.fit` was told.
         n_jobs : int
             Processes that share the rows of "exact"; -1 for one per core.
         progress : bool
@@ -371,6 +375,12 @@ class BaseResults:
                 f"{what} fits the model again, which {type(self).__name__} cannot ({self._described()}): "
                 "use the results of stabconf.fit(formula, data, loss=..., penalty=...)"
             )
+
+    def _leaving_unseen(self, unseen: Unseen) -> Self:
+        """Itself, with another answer to new rows that the design cannot place."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, _design=self._design.leaving_unseen(unseen))
+        return made
 
     def _refit(self, model: ModelSpec | EstimatorSpec, design: Design, columns: ColumnUnits) -> Self:
         """Itself fitted again, with another model or design map."""

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 
-from ..data.design import Design
+from ..data.design import Design, Unseen
 from ..data.units import ColumnUnits
 from ..errors import AssumptionError, DataWarning, InputError, InputTypeError, warn_user
 from ..losses import Quantile
@@ -104,6 +104,7 @@ class QuantileResults(Presentation):
         conditional: str | None = None,
         bound: Bound = None,
         transductive: bool = False,
+        unseen: Unseen | None = None,
         n_jobs: int | None = None,
         progress: bool | None = None,
         **unknown: Any,
@@ -115,7 +116,7 @@ class QuantileResults(Presentation):
 
         Parameters
         ----------
-        exog, alpha, groups, weights, conditional, transductive, n_jobs, progress
+        exog, alpha, groups, weights, conditional, transductive, unseen, n_jobs, progress
             As in `Results.conf_int_conformal`.
         method : {"auto", "exact", "stable"}
             "stable" encloses the exact set from one pair of fits for all rows, fit for many of them.

@@ -20,6 +20,7 @@ from .thresholds import Along
 
 __all__ = ["Method", "Part", "Request", "check_side", "generator"]
 
+ALWAYS = ("side", "groups", "weights", "transductive", "unseen")  # options whatever the method, if it can
 Part = tuple[np.ndarray, Peers]  # some of the new rows, and the training rows that they are ranked among
 
 
@@ -240,9 +241,9 @@ class Method:
         """Refuse options that the method does not take."""
         for option in options:
             if option not in self.options:
-                known = _listed(self.options)
                 raise InputTypeError(
-                    f"option {option!r} is unknown to method {name!r}: its options are {known}"
+                    f"option {option!r} is unknown to method {name!r}: its options are "
+                    f"{_listed((*ALWAYS, *self.options))}"
                 )
 
     def check(self, name: str, fits: Any, asked: Request) -> None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from ..data.design import Design
+from ..data.design import Design, Unseen
 from ..data.frames import by_label
 from ..data.units import ColumnKinds, column_units
 from ..errors import DataWarning, InputError, warn_user
@@ -112,6 +112,7 @@ class StatsmodelsResults(ObjectiveResults):
         calibration: float | None = None,
         folds: int | None = None,
         random_state: int | np.random.Generator | None = None,
+        unseen: Unseen | None = None,
         n_jobs: int | None = None,
         progress: bool | None = None,
         **unknown: Any,
