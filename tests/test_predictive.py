@@ -48,7 +48,6 @@ def made(results, new):
 # Steps and intervals --------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # linex far out on its steep side
 @pytest.mark.parametrize("loss", LOSS_INSTANCES, ids=str)
 def test_quantiles_are_the_ends_of_one_sided_intervals(loss):
     train, new = sample(3, 39, 3)

@@ -457,7 +457,8 @@ OPTIONS = [
         "z_hat",
         "queries",
     ),
-    *("points", "calibration", "folds", "random_state", "transductive", "unseen", "n_jobs", "progress"),
+    *("points", "calibration", "folds", "random_state", "transductive", "unseen", "in_range"),
+    *("n_jobs", "progress"),
 ]
 
 

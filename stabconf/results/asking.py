@@ -15,7 +15,7 @@ from ..data.design import Design
 from ..data.groups import Ranking, as_ranking
 from ..errors import InputError, InputTypeError
 from ..rank import Peers
-from ..sets import Along, Intervals
+from ..sets import Along, Intervals, cut
 from .advice import warn_about, warn_of_thresholds
 from .options import Groups, New, Numbers, Options, PerRow, Side, as_along, as_responses, as_scale
 from .rows import Rows
@@ -36,9 +36,7 @@ def ask_intervals(
     """The frame of `conf_int_conformal`, with the options that were given."""
     if "unseen" in options:
         results = results._leaving_unseen(options.pop("unseen"))
-    transductive = options.pop("transductive", False)
-    if not isinstance(transductive, (bool, np.bool_)):
-        raise InputTypeError(f"transductive={transductive!r} is not a flag: give True or False")
+    transductive, in_range = (_flag(name, options) for name in ("transductive", "in_range"))
     alphas, single = check_alpha(alpha)
     results, rows, index = _transductive(results, exog) if transductive else (results, *results._rows(exog))
     design = results._design
@@ -54,9 +52,16 @@ def ask_intervals(
         options["z_hat"] = as_responses(options["z_hat"], design.frame_of(exog), predictions, complete)
     parts = None if ranking is None or not complete.any() else ranking.parts(complete)
     made = results._intervals(rows.take(complete), alphas, method, side, options, parts)
+    if in_range:
+        if weights is not None or formula is not None:
+            raise InputError(
+                "in_range=True may lose any coverage with weights= and conditional=: drop one of them"
+            )
+        least = min([peers.size for _, peers in parts or ()], default=results.nobs)
+        made = [cut(intervals, design.y, least) for intervals in made]
     frames = []
     for intervals in made:
-        more = {"transductive": bool(transductive)}
+        more = {"transductive": transductive, "in_range": in_range}
         more |= {} if ranking is None else ranking.attrs(intervals, complete)
         more |= {} if formula is None else {"conditional": formula}
         frames.append(_interval_frame(intervals, complete, index, design, more))
@@ -64,6 +69,14 @@ def ask_intervals(
     if formula is None or not warn_of_thresholds(made, formula, index[complete]):
         warn_about(made, results.model, asked)
     return frames[0] if single else _level_frame(frames, alphas)
+
+
+def _flag(name: str, options: Options) -> bool:
+    """An option that is True or False, taken out of the others."""
+    value = options.pop(name, False)
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputTypeError(f"{name}={value!r} is not a flag: give True or False")
+    return bool(value)
 
 
 def ask_one_sided(

@@ -39,7 +39,7 @@ Table: TypeAlias = pd.DataFrame | Mapping[str, Sequence[Any]]
 New: TypeAlias = Table | None
 Level: TypeAlias = float | None
 Numbers: TypeAlias = float | Sequence[float] | np.ndarray | None
-Bound: TypeAlias = Literal["curvature", "norm", "ball", "paper"] | None
+Bound: TypeAlias = Literal["curvature", "norm", "ball", "paper", "dual"] | None
 Groups: TypeAlias = str | Sequence[str] | None
 PerRow: TypeAlias = float | str | Callable[[pd.DataFrame], Any] | Sequence[Any] | np.ndarray | None
 

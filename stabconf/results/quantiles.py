@@ -105,6 +105,7 @@ class QuantileResults(Presentation):
         bound: Bound = None,
         transductive: bool = False,
         unseen: Unseen | None = None,
+        in_range: bool = False,
         n_jobs: int | None = None,
         progress: bool | None = None,
         **unknown: Any,
@@ -116,7 +117,7 @@ class QuantileResults(Presentation):
 
         Parameters
         ----------
-        exog, alpha, groups, weights, conditional, transductive, unseen, n_jobs, progress
+        exog, alpha, groups, weights, conditional, transductive, unseen, in_range, n_jobs, progress
             As in `Results.conf_int_conformal`.
         method : {"auto", "exact", "stable"}
             "stable" encloses the exact set from one pair of fits for all rows, fit for many of them.

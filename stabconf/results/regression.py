@@ -18,7 +18,7 @@ from ..data.units import ColumnUnits
 from ..errors import AssumptionError
 from ..penalties import as_penalty
 from ..rank import Peers
-from ..sets import Along, Fits, Intervals, check_bound, conformity, make_intervals, row_tau
+from ..sets import Along, Fits, Intervals, PairScore, check_bound, conformity, make_intervals, row_tau
 from ..sets.training import Fitted, Parts, fit_rows, residual_scale
 from ..show.shown import Shown
 from ..show.summary import Summary, summarise
@@ -228,6 +228,11 @@ class ObjectiveResults(Presentation):
         options: Options,
         parts: Among = None,
     ) -> list[Intervals]:
+        if rows.weight is not None and isinstance(options.get("score"), PairScore):
+            raise AssumptionError(
+                "a PairScore is of responses as they are, and a model with weights ranks weighted ones: "
+                "use score='absolute' or a UserScore"
+            )
         if "z_hat" in options:
             options = {**options, "z_hat": rows.responses_as_fitted(options["z_hat"])}
         made = make_intervals(self._fits, rows.as_fitted, alphas, method, side, options, parts)

@@ -46,7 +46,7 @@ def split(fits: Any, asked: Request) -> list[Intervals]:
                 along = asked.conditional.among(held).take(which)
                 level = along.thresholds(Scores.fixed(scores, len(which)), alpha)
                 more["guarantee"] = along.guarantee(alpha, len(held))
-            low, high = _own_interval(asked.score, level, sigma[which])
+            low, high = _own_interval(asked.score, level, sigma[which], centre[which])
             ends = centre[which] + low, centre[which] + high
             each.append(ranked_intervals(*ends, peers, alpha, asked.side, "split", **more))
         out.append(join(each, [which for which, _ in groups]))
@@ -85,11 +85,13 @@ def _held_out(
 
 def _in_response(score: Score) -> Score:
     """The score of residuals in units of the response, which fits to parts of the rows have."""
-    return replace(score, unit=1.0)
+    return replace(score, unit=1.0, location=0.0)
 
 
-def _own_interval(score: Score, level: np.ndarray, sigma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return _in_response(score).own_interval(level, sigma)
+def _own_interval(
+    score: Score, level: np.ndarray, sigma: np.ndarray, centre: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    return _in_response(score).own_interval(level, sigma, centre)
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,8 @@ def _fold_intervals(
     for first in range(0, 0 if np.all(peers.open(alpha)) else m, size):
         part = slice(first, min(first + size, m))
         centre, sigma = (values[rows[part]][:, made.fold] for values in (made.predictions, made.sigma))
-        low, high = _own_interval(asked.score, np.broadcast_to(made.scores, centre.shape), sigma)
+        level = np.broadcast_to(made.scores, centre.shape)
+        low, high = _own_interval(asked.score, level, sigma, centre)
         low, high = rank.of(centre + low), rank.of(centre + high)
         if not counts:
             near = replace(rank.take(part), which=None)

@@ -23,7 +23,7 @@ from ..results.options import Bound, Groups, New, Numbers, Options, PerRow, Side
 from ..results.regression import ObjectiveResults
 from ..results.rows import Rows
 from ..results.spec import ModelSpec
-from ..sets import Fits, Intervals, UserScore
+from ..sets import Fits, Intervals, PairScore, UserScore
 from ..show.summary import Summary, summarise_model
 from .adapters import Recipe
 
@@ -101,7 +101,7 @@ class StatsmodelsResults(ObjectiveResults):
         weights: PerRow = None,
         conditional: str | None = None,
         scale: PerRow = None,
-        score: str | UserScore | None = None,
+        score: str | UserScore | PairScore | None = None,
         bound: Bound = None,
         inner: bool | None = None,
         tol: float | None = None,
@@ -113,6 +113,7 @@ class StatsmodelsResults(ObjectiveResults):
         folds: int | None = None,
         random_state: int | np.random.Generator | None = None,
         unseen: Unseen | None = None,
+        in_range: bool = False,
         n_jobs: int | None = None,
         progress: bool | None = None,
         **unknown: Any,
