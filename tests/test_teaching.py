@@ -110,5 +110,7 @@ def test_an_alpha_that_looks_like_a_level_is_questioned():
 
 def test_an_unknown_option_is_told_all_that_there_are():
     res = stabconf.fit("y ~ x", DATA)
-    with pytest.raises(TypeError, match=r"'by' is unknown.*groups, weights, transductive, unseen, in_range"):
+    with pytest.raises(
+        TypeError, match=r"'by' is unknown.*groups, weights, transductive, unseen, in_range"
+    ):
         res.conf_int_conformal(DATA.head(2), by="g")

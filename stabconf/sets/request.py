@@ -21,7 +21,8 @@ from .user_score import PairScore
 
 __all__ = ["Method", "Part", "Request", "check_side", "generator"]
 
-ALWAYS = ("side", "groups", "weights", "transductive", "unseen", "in_range")  # options whatever the method, if it can
+# Options whatever the method, where the results can honour them.
+ALWAYS = ("side", "groups", "weights", "transductive", "unseen", "in_range", "units")
 Part = tuple[np.ndarray, Peers]  # some of the new rows, and the training rows that they are ranked among
 
 

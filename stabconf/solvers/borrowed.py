@@ -56,8 +56,8 @@ def by_statsmodels(
     goes to `by_scipy`."""
     if problem.loss.kind != "step" or problem.lasso.any() or not vanishes(problem):
         raise InputError(
-            "solver='statsmodels' is its QuantReg, for loss 'lad' or 'quantile' with penalty=0: give these, "
-            "or solver='scipy'"
+            "solver='statsmodels' is its QuantReg, for loss 'lad' or 'quantile' with penalty=0: give "
+            "these, or solver='scipy'"
         )
     if problem.tilt.any():
         return by_scipy(problem, start, tol=tol, max_iter=max_iter)
