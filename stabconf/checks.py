@@ -9,7 +9,7 @@ from typing import TypeGuard
 
 import numpy as np
 
-from .errors import InputError, InputTypeError
+from .errors import DataWarning, InputError, InputTypeError, warn_user
 
 __all__ = [
     "DEFAULT_ALPHA",
@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 DEFAULT_ALPHA = 0.05  # wherever none is given
+_MEANT = 0.9  # an alpha from here on is taken for a confidence level, and questioned
 
 
 def is_number(value: object) -> TypeGuard[float]:
@@ -75,7 +76,14 @@ def check_shares(values: object, name: str, what: str, such_as: str) -> tuple[li
 
 def check_alpha(alpha: object) -> tuple[list[float], bool]:
     """Alphas as a list, and whether a single number was given."""
-    return check_shares(alpha, "alpha", "a miscoverage", "such as 0.05, or several")
+    values, single = check_shares(alpha, "alpha", "a miscoverage", "such as 0.05, or several")
+    if single and values[0] >= _MEANT:
+        warn_user(
+            f"alpha={values[0]:g} is the share of responses that may lie outside: the intervals cover "
+            f"{1 - values[0]:.0%}. For intervals that cover {values[0]:.0%} give alpha={1 - values[0]:.2g}",
+            DataWarning,
+        )
+    return values, single
 
 
 def check_one_alpha(alpha: object) -> float:

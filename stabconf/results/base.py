@@ -6,7 +6,7 @@ themselves. `figures` and `presentation` add figures, tables and reports.
 
 import os
 import pickle
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -14,13 +14,14 @@ import numpy as np
 import pandas as pd
 
 from ..checks import DEFAULT_ALPHA
-from ..data.design import Design
+from ..data.design import Design, Unseen
+from ..data.response_units import as_units
 from ..data.units import ColumnUnits
 from ..errors import AssumptionError, InputTypeError
 from ..files import write_whole
 from ..sets import Intervals, PairScore, UserScore
 from .asking import ask_intervals
-from .options import Among, Bound, Groups, New, Numbers, Options, PerRow, Side, given_options
+from .options import Among, Bound, Groups, New, Numbers, Options, PerRow, Side, Units, given_options
 from .prediction import Prediction
 from .rows import Rows
 from .spec import EstimatorSpec, ModelSpec
@@ -35,10 +36,10 @@ class BaseResults:
 
     - ``_predictions(X)``: predictions (m,) of rows in the units of the fit;
     - ``_intervals(rows, alphas, method, side, options, parts)``: one `Intervals` per alpha;
-    - ``_summarised(alpha, shown, options)``: summary tables (see `Presentation`).
+    - ``_fit_summary()``: summary tables of the fit (see `Presentation`).
 
-    It may change ``_rows(exog)``, ``_prediction_columns(exog)`` and ``_described()``. Where ``can_refit``
-    is False, as for a model that others have fitted, ``_refit`` refuses.
+    It may change ``_rows(exog)``, ``_prediction_columns(exog, units)`` and ``_described()``. Where
+    ``can_refit`` is False, as for a model that others have fitted, ``_refit`` refuses.
     """
 
     model: ModelSpec | EstimatorSpec
@@ -55,6 +56,11 @@ class BaseResults:
         return f"<{type(self).__name__} of {self.model.formula!r}: {self._described()}, {self.nobs} rows>"
 
     @property
+    def formula(self) -> str:
+        """The formula that was fitted."""
+        return self.model.formula
+
+    @property
     def nobs(self) -> int:
         """Training rows used."""
         return len(self._design.y)
@@ -69,19 +75,22 @@ class BaseResults:
         """Response less fitted values."""
         return self.fittedvalues.rsub(pd.Series(self._design.y, index=self._design.index), axis=0)
 
-    def predict(self, exog: New = None) -> pd.Series:
+    def predict(self, exog: New = None, units: Units = None) -> pd.Series:
         """Predictions of the training fit.
 
         Parameters
         ----------
         exog : DataFrame, optional
             New rows; the training rows by default.
+        units : {"response"} or pair of functions, optional
+            As in `conf_int_conformal`. A median stays one; the mean of a logarithm becomes a geometric
+            mean.
 
         Returns
         -------
         Series
             On the index of ``exog``; NaN where a row has a missing value. Of the transformed response
-            where the formula transforms it (the Series' name says so).
+            where the formula transforms it (the Series' name says so), unless ``units`` are given.
 
         Examples
         --------
@@ -94,7 +103,11 @@ class BaseResults:
         Name: foodexp, dtype: float64
         """
         X, index = self._new_rows(exog)
-        return pd.Series(self._predictions(X), index=index, name=self._design.response)
+        made = self._predictions(X)
+        back = as_units(units, self._design)
+        if back is None:
+            return pd.Series(made, index=index, name=self._design.response)
+        return pd.Series(back.back(made), index=index, name=back.response)
 
     def conf_int_conformal(
         self,
@@ -119,7 +132,9 @@ class BaseResults:
         folds: int | None = None,
         random_state: int | np.random.Generator | None = None,
         transductive: bool = False,
+        unseen: Unseen | None = None,
         in_range: bool = False,
+        units: Units = None,
         n_jobs: int | None = None,
         progress: bool | None = None,
         **unknown: Any,
@@ -199,10 +214,17 @@ class BaseResults:
             Learn the design map (stateful transforms, column means and scales) from the training and the
             new rows together, which treats them alike. Centre and scale of the response stay those of the
             training rows.
+        unseen : {"raise", "nan"}
+            What is done with rows of a level that training did not have, or beyond the knots of its
+            splines; by default as `stabconf.fit` was told.
         in_range : bool
             Leave out responses beyond the range of the training ones. No end is then infinite on a side
             that was asked for, and coverage is less by at most 2 / (n + 1), or 1 / (n + 1) where the
             interval has one side (within groups with the n of the smallest).
+        units : {"response"} or pair of functions
+            "response" gives the ends in units of ``y`` where the formula's left side is ``np.log(y)``, or
+            log1p, log10, log2 or sqrt. Others need a pair of increasing functions, there and back:
+            ``units=(np.cbrt, lambda z: z**3)``. Coverage stays as it is.
         n_jobs : int
             Processes that share the rows of "exact"; -1 for one per core.
         progress : bool
@@ -344,15 +366,20 @@ class BaseResults:
         X, index = self._new_rows(exog)
         return Rows(X), index
 
-    def _prediction_columns(self, exog: New) -> pd.DataFrame:
+    def _prediction_columns(self, exog: New, units: Units = None) -> pd.DataFrame:
         """What `Prediction.summary_frame` shows beside the intervals, ``mean`` first."""
-        return self.predict(exog).rename("mean").to_frame()
+        return self.predict(exog, units).rename("mean").to_frame()
 
     def _described(self) -> str:
         """The model in a few words."""
         return self.model.describe()
 
     # Helpers ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def _kept(self) -> dict[Hashable, list[Intervals]]:
+        """Intervals of the last calls, by what was asked; neither pickled nor copied."""
+        return {}
 
     @cached_property
     def _X(self) -> np.ndarray:
@@ -380,6 +407,12 @@ class BaseResults:
                 f"{what} fits the model again, which {type(self).__name__} cannot ({self._described()}): "
                 "use the results of stabconf.fit(formula, data, loss=..., penalty=...)"
             )
+
+    def _leaving_unseen(self, unseen: Unseen) -> Self:
+        """Itself, with another answer to new rows that the design cannot place."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, _design=self._design.leaving_unseen(unseen))
+        return made
 
     def _refit(self, model: ModelSpec | EstimatorSpec, design: Design, columns: ColumnUnits) -> Self:
         """Itself fitted again, with another model or design map."""

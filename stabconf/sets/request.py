@@ -21,6 +21,8 @@ from .user_score import PairScore
 
 __all__ = ["Method", "Part", "Request", "check_side", "generator"]
 
+# Options whatever the method, where the results can honour them.
+ALWAYS = ("side", "groups", "weights", "transductive", "unseen", "in_range", "units")
 Part = tuple[np.ndarray, Peers]  # some of the new rows, and the training rows that they are ranked among
 
 
@@ -268,9 +270,9 @@ class Method:
         """Refuse options that the method does not take."""
         for option in options:
             if option not in self.options:
-                known = _listed(self.options)
                 raise InputTypeError(
-                    f"option {option!r} is unknown to method {name!r}: its options are {known}"
+                    f"option {option!r} is unknown to method {name!r}: its options are "
+                    f"{_listed((*ALWAYS, *self.options))}"
                 )
 
     def check(self, name: str, fits: Any, asked: Request) -> None:
