@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.formula.api as smf
 from problems import batch, draw, exact, fits_of, grid, parted_fits, replace_one, root, scored_stable, split
 from referee import refit
 
@@ -187,6 +188,11 @@ def test_bad_scores_of_response_and_prediction_are_named_with_their_fix(frame):
         with pytest.raises(error, match=message):
             made()
     assert res.conf_int_conformal(frame.iloc[:2], alpha=0.1, score=LOGS).attrs["method"] == "stable"
+    weighted = smf.wls("y ~ x", frame, weights=frame["x"]).fit()
+    with pytest.raises(AssumptionError, match="a model with weights ranks weighted ones"):
+        stabconf.conformal(weighted).conf_int_conformal(
+            frame.iloc[:2], wls_weights="x", method="root", score=LOGS
+        )
 
 
 def test_the_closed_form_of_a_scaled_stable_set():
