@@ -39,7 +39,7 @@ def split(fits: Any, asked: Request) -> list[Intervals]:
     for alpha in asked.alphas:
         each = []
         for which, peers in groups:
-            more: dict[str, Any] = {}
+            more: dict[str, Any] = {"centre": centre[which]}
             level = np.broadcast_to(peers.rank(alpha).kth(scores), len(which))
             if asked.conditional is not None:
                 along = asked.conditional.among(held).take(which)
@@ -160,7 +160,8 @@ def _fold_intervals(
             if len(found) > 1:
                 pieces[first + i] = tuple(found)
     words = _guarantee(alpha, peers, made.predictions.shape[1])
-    return ranked_intervals(lower, upper, peers, alpha, asked.side, method, pieces=pieces, guarantee=words)
+    more = {"pieces": pieces, "guarantee": words, "centre": np.median(made.predictions[rows], axis=1)}
+    return ranked_intervals(lower, upper, peers, alpha, asked.side, method, **more)
 
 
 def _agreed(low: np.ndarray, high: np.ndarray, least: float) -> list[tuple[float, float]]:
