@@ -130,10 +130,11 @@ def test_replace_one_is_the_papers_algorithm_1(frame, new, estimator):
     res = fitted(frame, estimator, tau="norm/n")
     ends = res.conf_int_conformal(new, alpha=0.1, method="replace_one", z_hat=1.5)
     assert not ends.attrs["certified"] and ends.attrs["bound"] == "norm/n"
-    words = (
-        "if replacing the response of the new row moves no prediction by more than tau, which is taken on"
-    )
-    assert words in ends.attrs["guarantee"]
+    words = "replacing the response of the new row moves no prediction by more than tau, which is taken on"
+    assert words in ends.attrs["guarantee"] and "units" not in ends.attrs["guarantee"]
+    scaled = stabconf.fit("y ~ x1", frame, estimator=estimator, tau=0.1)
+    attrs = scaled.conf_int_conformal(new.iloc[:1], alpha=0.1, method="replace_one").attrs
+    assert attrs["guarantee"].endswith("given the units learned in training")
     for label, row in new.iterrows():
         mu = by_hand(frame, row, 1.5, estimator)
         X = np.vstack([frame[COLUMNS], row[COLUMNS].astype(float)])
@@ -248,9 +249,13 @@ def test_estimators_are_compared_over_splits(frame, tmp_path):
 
 def test_processes_share_the_refits_and_change_nothing(frame, new):
     res = fitted(frame, Ridge(2.0), tau=0.3)
-    for method in ("replace_one", "batch", "root", "grid"):
+    for method in ("replace_one", "batch", "root", "grid", "cv+", "cross"):
         more = {"points": 20} if method == "grid" else {}
         ends = [res.conf_int_conformal(new, 0.2, method, n_jobs=jobs, **more) for jobs in (1, 2)]
+        pd.testing.assert_frame_equal(*ends)
+    own = stabconf.fit("y ~ x1", frame, loss="huber")
+    for method in ("replace_one", "root", "jackknife+"):
+        ends = [own.conf_int_conformal(new, 0.2, method, n_jobs=jobs) for jobs in (1, 2)]
         pd.testing.assert_frame_equal(*ends)
     p = [res.conformity(new.iloc[:1], [0.0, 1.0, 2.0], n_jobs=jobs) for jobs in (1, 2)]
     pd.testing.assert_frame_equal(*p)
@@ -258,7 +263,7 @@ def test_processes_share_the_refits_and_change_nothing(frame, new):
 
 def test_refits_have_a_progress_bar(frame, new, capsys):
     res = fitted(frame, Ridge(2.0), tau=0.3)
-    for method in ("replace_one", "root"):
+    for method in ("replace_one", "root", "cv+", "jackknife+"):
         res.conf_int_conformal(new, 0.2, method, progress=True)
         assert "conformal sets" in capsys.readouterr().err
     res.conformity(new, [0.0], progress=True)

@@ -39,7 +39,7 @@ class EstimatorResults(Presentation):
     "jackknife+", which hold rows out and are certified; "replace_one" and "batch", from fits that have the
     new row with some response, which rest on ``tau`` and are not certified; and "root" and "grid", which
     refit at every candidate. Methods that have the new row in the fit need an estimator that treats rows
-    alike, whatever their order.
+    alike, whatever their order; give it a seed, for refits that differ by chance move more than tau says.
 
     Examples
     --------
@@ -62,8 +62,8 @@ class EstimatorResults(Presentation):
 
     def __init__(self, model: EstimatorSpec, design: Design, columns: ColumnUnits) -> None:
         super().__init__(model, design, columns)
-        estimator = copy.deepcopy(model.estimator)
-        self._fits = EstimatorFits(self._X, design.y, estimator, model.tau, design.intercept)
+        given = copy.deepcopy(model.estimator), model.tau, design.intercept, model.standardize
+        self._fits = EstimatorFits(self._X, design.y, *given)
 
     def conformity(
         self,

@@ -96,12 +96,12 @@ METHODS = {
         together=True,
     ),
     "cross": Method(
-        cross, ("folds", "random_state", *_SCORE), needs=(*_HELD_OUT, "no weights"), together=True
+        cross, ("folds", "random_state", *_WORK, *_SCORE), needs=(*_HELD_OUT, "no weights"), together=True
     ),
     "cv+": Method(
-        cv_plus, ("folds", "random_state", *_SCORE), needs=(*_HELD_OUT, "no weights"), together=True
+        cv_plus, ("folds", "random_state", *_WORK, *_SCORE), needs=(*_HELD_OUT, "no weights"), together=True
     ),
-    "jackknife+": Method(jackknife_plus, _SCORE, needs=_HELD_OUT, together=True),
+    "jackknife+": Method(jackknife_plus, (*_WORK, *_SCORE), needs=_HELD_OUT, together=True),
 }
 
 ESTIMATOR_METHODS = {

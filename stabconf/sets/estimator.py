@@ -21,7 +21,7 @@ from ..errors import AssumptionError, InputError
 from ..rank import Peers
 from .candidates import exact_p, spread_out
 from .enclosure import enclose
-from .fits import Residuals
+from .fits import LEARNED, Residuals
 from .intervals import Intervals, guarantee, ranked_intervals
 from .parallel import in_chunks
 from .request import Request
@@ -48,14 +48,21 @@ class EstimatorFits:
         As in `stabconf.fit`.
     intercept : int or None
         The design column that estimators are not given, for they have their own.
+    learned : bool
+        Whether the units of the columns are statistics of the training rows.
     """
 
     loss = None  # no loss is known
     scale = 1.0  # residuals are in units of the response
-    given = ""  # no units are learned
 
     def __init__(
-        self, X: np.ndarray, y: np.ndarray, estimator: Any, tau: Any = None, intercept: int | None = None
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        estimator: Any,
+        tau: Any = None,
+        intercept: int | None = None,
+        learned: bool = False,
     ) -> None:
         self.X = X
         self.y = y
@@ -63,6 +70,7 @@ class EstimatorFits:
         self.estimator = estimator
         self.tau = tau
         self.intercept = intercept
+        self.given = LEARNED if learned else ""
         self.spread = location_scale(y, None)[1]
         if tau is not None and not isinstance(tau, str) and not callable(tau):
             self._checked(tau, ((), (self.n + 1,)))
@@ -218,8 +226,9 @@ class PinnedEstimator:
             grown = {-1: plain[0] + mean[-1] - outer[0], 1: outer[1] - mean[-1] - plain[1]}
         surcharge = sum(grown[way] for way in DIRECTIONS[asked.side])
         words = (
-            f"{guarantee(alpha, asked.peers)}, if replacing the response of the new row moves no "
-            f"prediction by more than tau, which is {tau_in_words(self.fits.tau)}"
+            f"{guarantee(alpha, asked.peers)}, if the estimator treats rows alike and replacing the "
+            "response of the new row moves no prediction by more than tau, which is "
+            f"{tau_in_words(self.fits.tau)}"
         )
         more: dict[str, Any] = {"certified": False, "guarantee": words, "centre": mean[-1:]}
         more |= {"bound": self.fits.tau if isinstance(self.fits.tau, str) else "user"}
@@ -260,7 +269,7 @@ def estimator_conformity(
     """Exact p-values of a new row (p,) at candidates ``z`` (g,), a refit each, and bounds on them from the
     fits pinned at ``z_hat`` (b,), by default the prediction, with their gap: a (4, g) array."""
     one = partial(exact_p, fits, row, score=score, peers=peers, along=along)
-    p = np.concatenate(in_chunks(one, z, n_jobs, progress, size=1)).reshape(len(z))
+    p = np.concatenate(in_chunks(one, z, n_jobs, progress, size=1, unit="refit")).reshape(len(z))
     low, high = np.zeros(len(z)), np.ones(len(z))  # of any p-value
     if fits.tau is not None and along is None:
         pins = fits.predict(row[None]) if z_hat is None else z_hat

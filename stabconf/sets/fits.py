@@ -20,7 +20,9 @@ from ..solvers import Problem, Solution, TieBreak, minimise, smallest_norm, solv
 from ..stability import BaseFit
 from .training import Parts, Solving
 
-__all__ = ["Fits", "Residuals"]
+__all__ = ["LEARNED", "Fits", "Residuals"]
+
+LEARNED = ", given the units learned in training"  # what a guarantee is given
 
 Residuals = tuple[np.ndarray, np.ndarray, np.ndarray]  # training rows' (g, n), new row's (g,), ties (g,)
 _FAR = 100.0
@@ -67,7 +69,7 @@ class Fits:
         """What the guarantee of full-data sets is given, in words: nothing where units are no
         statistics."""
         learned = self.parts is not None and self.parts.model.standardize
-        return ", given the units learned in training" if learned else ""
+        return LEARNED if learned else ""
 
     @classmethod
     def in_own_unit(
