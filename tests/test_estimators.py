@@ -18,6 +18,8 @@ from stabconf.results.rows import Rows
 from stabconf.sets import ESTIMATOR_METHODS, EstimatorFits, make_intervals
 from stabconf.study.comparison import oracle
 
+pytestmark = pytest.mark.filterwarnings("ignore:tau makes up")
+
 FOREST = RandomForestRegressor(n_estimators=5, max_depth=3, random_state=0)
 NETWORK = MLPRegressor(hidden_layer_sizes=(4,), max_iter=50, random_state=0, tol=1.0)
 BOOSTING = GradientBoostingRegressor(n_estimators=20, random_state=0)
@@ -333,6 +335,8 @@ def test_width_owed_to_the_bounds_is_said(frame, new, side):
         width = (wide["upper"] - wide["lower"]).mean()
         assert wide.attrs["stability_share"] == pytest.approx(14.0 / width)
         assert plain.attrs["stability_share"] == pytest.approx(0.0, abs=1e-12)
+        with pytest.warns(stabconf.StabilityWarning, match="tau makes up .* use method='root' or 'split'"):
+            res.conf_int_conformal(new, **ask)
 
 
 def test_width_owed_to_the_bounds_is_none_where_sets_are_open(frame, new):

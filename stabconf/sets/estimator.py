@@ -252,7 +252,8 @@ def ties_at(predictions: np.ndarray) -> np.ndarray:
 
 def tau_in_words(tau: Any) -> str:
     """Who answers for the bounds."""
-    return "estimated, not certified" if isinstance(tau, str) and tau == "estimate" else "taken on trust"
+    source = "estimated" if isinstance(tau, str) and tau == "estimate" else "taken on trust"
+    return f"{source}, not certified"
 
 
 def estimator_conformity(

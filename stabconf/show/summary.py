@@ -129,7 +129,7 @@ def summarise_estimator(
         tables.append(_pairs("Conformal intervals at the training points", left, right))
         notes.append(f"{intervals.method}: {_guarantee(intervals)}.")
     if tau is not None:
-        notes.append(f"replace_one, batch: rest on tau, which is {tau} (NOT certified).")
+        notes.append(f"replace_one and batch rest on tau, which is {tau}.")
     return FitSummary(tables, notes + _transformed_note(design))
 
 
