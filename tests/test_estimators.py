@@ -206,6 +206,17 @@ def test_p_values_are_those_of_refits_by_hand_and_agree_with_sets(frame, new, es
     assert np.all(np.abs(grid - ends) <= gap + step)
 
 
+def test_rows_with_responses_get_p_values_and_the_prediction_of_the_fit_that_made_their_interval(frame):
+    res = fitted(frame.iloc[:36], FOREST, tau="norm/n")
+    rest = frame.iloc[36:]
+    wanted = [p_by_hand(frame.iloc[:36], row, row["y"], FOREST) for _, row in rest.iterrows()]
+    np.testing.assert_allclose(res.p_values(rest), wanted)
+    made = res.augment(rest, alpha=0.5)
+    assert made["prediction"].between(made["lower"], made["upper"]).all()
+    text = " ".join(res.summary(alpha=0.1, details=True).as_text().split())
+    assert "Stable certified: NO" in text and "tau, which is taken on trust, not certified" in text
+
+
 def test_p_values_within_groups_and_under_weights_agree_with_root(frame, new):
     res = fitted(frame, Ridge(2.0), tau=50.0)
     for options in ({"groups": "g"}, {"weights": "w"}, {"groups": "g", "weights": "w"}):
