@@ -32,7 +32,7 @@ ROOMS = {
     "solvers": {"numpy", "scipy"},
     "stability": {"numpy", "scipy"},
     "path": {"numpy", "scipy"},
-    "sets": {"numpy", "scipy", "tqdm"},
+    "sets": {"numpy", "scipy", "tqdm", "joblib"},
     "show": {"numpy", "pandas", "scipy", "statsmodels", "matplotlib", "jinja2"},
     "results": {"numpy", "pandas"},
     "statsmodels_plugin": {"numpy", "pandas", "patsy", "statsmodels"},
@@ -45,7 +45,7 @@ NOT_SEEN = {  # what a room has no business with, although it is above
     "solvers": {"data", "rank"},
     "show": {"sets", "path", "stability", "solvers", "losses", "penalties"},
 }
-THIRD_PARTY = {"numpy", "scipy", "pandas", "patsy", "statsmodels", "matplotlib", "jinja2", "tqdm"}
+THIRD_PARTY = {"numpy", "scipy", "pandas", "patsy", "statsmodels", "matplotlib", "jinja2", "tqdm", "joblib"}
 
 
 def module_files():
