@@ -21,6 +21,7 @@ from .results.base import load
 from .results.estimator import EstimatorResults
 from .results.fitting import fit, fit_quantiles
 from .results.predictive import Predictive
+from .results.predictor import Predictor
 from .results.quantiles import QuantileResults
 from .results.regression import Results
 from .sets import PairScore, UserScore
@@ -44,6 +45,7 @@ __all__ = [
     "QuantileResults",
     "StatsmodelsResults",
     "Predictive",
+    "Predictor",
     "Selection",
     "ExchangeabilityCheck",
     "Squared",

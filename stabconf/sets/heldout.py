@@ -9,6 +9,7 @@ weight (Prinster, Liu and Saria, 2022). Any estimator will do: only ``fits.predi
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -24,18 +25,14 @@ from .request import Request, generator
 from .score import Score
 from .thresholds import Scores
 
-__all__ = ["cross", "cv_plus", "jackknife_plus", "split"]
+__all__ = ["SplitTable", "cross", "cv_plus", "jackknife_plus", "split"]
 
 _ENTRIES = 2_000_000
 
 
 def split(fits: Any, asked: Request) -> list[Intervals]:
     """Split conformal intervals: one part of the training rows is fitted, the other calibrates."""
-    count = min(max(1, math.ceil(asked.calibration * fits.n - 1e-9)), fits.n - 2)
-    if count < 1:
-        raise InputError(f"{fits.n} rows are too few to be split: use at least 3, or another method")
-    order = generator(asked.random_state).permutation(fits.n)
-    held, fitted = order[:count], order[count:]
+    held, fitted = split_rows(fits.n, asked)
     scores, centre, sigma = _held_out(fits, asked, fitted, held)
     groups = [(which, peers.among(held)) for which, peers in asked.parts]
     out = []
@@ -48,11 +45,47 @@ def split(fits: Any, asked: Request) -> list[Intervals]:
                 along = asked.conditional.among(held).take(which)
                 level = along.thresholds(Scores.fixed(scores, len(which)), alpha)
                 more["guarantee"] = along.guarantee(alpha, len(held))
-            low, high = _own_interval(asked.score, level, sigma[which], centre[which])
-            ends = centre[which] + low, centre[which] + high
+            ends = ends_around(asked.score, level, sigma[which], centre[which])
             each.append(ranked_intervals(*ends, peers, alpha, asked.side, "split", **more))
         out.append(join(each, [which for which, _ in groups]))
     return out
+
+
+def split_rows(n: int, asked: Request) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the training rows that calibrate, and of those that are fitted."""
+    count = min(max(1, math.ceil(asked.calibration * n - 1e-9)), n - 2)
+    if count < 1:
+        raise InputError(f"{n} rows are too few to be split: use at least 3, or another method")
+    order = generator(asked.random_state).permutation(n)
+    return order[:count], order[count:]
+
+
+@dataclass(frozen=True)
+class SplitTable:
+    """What `split` needs to answer later: a fit to some rows, and order statistics of the others' scores.
+
+    ``levels`` has one for each alpha, and ``count`` is the number of rows that calibrate.
+    """
+
+    predict: Callable[[np.ndarray], np.ndarray]
+    levels: dict[float, float]
+    count: int
+
+    @classmethod
+    def of(cls, fits: Any, asked: Request) -> "SplitTable":
+        """The table of fits for the levels of a request without rows."""
+        held, fitted = split_rows(fits.n, asked)
+        predict = _fit_without(fits, fitted, held)
+        scores = _in_response(asked.score).values(fits.y[held] - predict(fits.X[held]), held)
+        ranks = {alpha: Peers(len(held)).rank(alpha) for alpha in asked.alphas}
+        return cls(predict, {alpha: float(rank.kth(scores)) for alpha, rank in ranks.items()}, len(held))
+
+    def intervals(self, asked: Request, alpha: float) -> Intervals:
+        """`Intervals` at one level."""
+        centre = self.predict(asked.rows)
+        level = np.broadcast_to(self.levels[alpha], len(centre))
+        ends = ends_around(asked.score, level, asked.own, centre)
+        return ranked_intervals(*ends, Peers(self.count), alpha, asked.side, "split", centre=centre)
 
 
 def cross(fits: Any, asked: Request) -> list[Intervals]:
@@ -75,8 +108,7 @@ def _held_out(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Scores of the rows ``held`` from a fit to the rows ``fitted``, and its predictions and scales of new
     rows."""
-    alone = len(held) == 1 and len(fitted) == fits.n - 1
-    predict = fits.without(int(held[0])) if alone else fits.predictor(fitted)
+    predict = _fit_without(fits, fitted, held)
     score = _in_response(asked.score)
     sigma = np.ones(len(asked.rows))
     if asked.scale is not None:
@@ -85,15 +117,23 @@ def _held_out(
     return score.values(fits.y[held] - predict(fits.X[held]), held), predict(asked.rows), sigma
 
 
+def _fit_without(fits: Any, fitted: np.ndarray, held: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    alone = len(held) == 1 and len(fitted) == fits.n - 1
+    return fits.without(int(held[0])) if alone else fits.predictor(fitted)
+
+
 def _in_response(score: Score) -> Score:
     """The score of residuals in units of the response, which fits to parts of the rows have."""
     return replace(score, unit=1.0, location=0.0)
 
 
-def _own_interval(
+def ends_around(
     score: Score, level: np.ndarray, sigma: np.ndarray, centre: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    return _in_response(score).own_interval(level, sigma, centre)
+    """Ends of the responses whose score is at most ``level``, at predictions ``centre`` with scales
+    ``sigma``."""
+    low, high = _in_response(score).own_interval(level, sigma, centre)
+    return centre + low, centre + high
 
 
 @dataclass(frozen=True)
@@ -168,8 +208,7 @@ def _fold_intervals(
         part = slice(first, min(first + size, m))
         centre, sigma = (values[rows[part]][:, made.fold] for values in (made.predictions, made.sigma))
         level = np.broadcast_to(made.scores, centre.shape)
-        low, high = _own_interval(asked.score, level, sigma, centre)
-        low, high = rank.of(centre + low), rank.of(centre + high)
+        low, high = (rank.of(end) for end in ends_around(asked.score, level, sigma, centre))
         if not counts:
             near = replace(rank.take(part), which=None)
             lower[part], upper[part] = -near.kth(-low), near.kth(high)

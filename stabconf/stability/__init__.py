@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import AssumptionError, InputError
 from ..losses import Loss
 from .base_fit import BaseFit, Metric
+from .frozen import FrozenFit, frozen_fit
 from .moves import BallReach, CurvatureReach, NormReach
 from .paper import PaperReach, needs_range, paper_rows
 from .row_norms import NewRows
@@ -19,10 +20,12 @@ from .row_norms import NewRows
 __all__ = [
     "BOUNDS",
     "BaseFit",
+    "FrozenFit",
     "Metric",
     "NewRows",
     "NormReach",
     "default_bound",
+    "frozen_fit",
     "needs_range",
     "new_rows",
     "reach",
