@@ -41,7 +41,7 @@ class Design:
     ----------
     formula : str
     y : (n,) array
-        Response as the formula makes it.
+        Response as the formula makes it; the first where there are several, see `each`.
     X : (n, p) array
         Design columns in their own units.
     names : list of str
@@ -59,6 +59,7 @@ class Design:
     """
 
     _outside: tuple[str, ...] = ()  # names of the columns that were Series of the calling scope
+    _place = 0  # of the response, among several
 
     def __init__(
         self, formula: str, data: pd.DataFrame, scope: Mapping[str, Any], outside: tuple[str, ...] = ()
@@ -81,13 +82,29 @@ class Design:
         self._left: Any = y.design_info
         self._info: Any = X.design_info
         self.names: list[str] = list(self._info.column_names)
-        self.response: str = self._left.column_names[0]
-        self.y: np.ndarray = y.iloc[:, 0].to_numpy(dtype=float)
+        self._Y: np.ndarray = y.to_numpy(dtype=float)
         self.X: np.ndarray = np.ascontiguousarray(X.to_numpy(dtype=float))
         self.index: pd.Index = frame.index[self.kept]
         self.dropped: pd.Index = frame.index.delete(self.kept)
         self.kinds = formulas.column_kinds(self._info, frame, self.kept)
-        self.transformed = not formulas.is_column(self.response, frame.columns)
+        self._choose(0)
+
+    def _choose(self, place: int) -> None:
+        """Take one of the responses for the response."""
+        self._place = place
+        self.response: str = self._left.column_names[place]
+        self.y: np.ndarray = np.ascontiguousarray(self._Y[:, place])
+        self.transformed: bool = not formulas.is_column(self.response, self._frame.columns)
+
+    def each(self) -> list["Design"]:
+        """One copy per response of the left side, with that response as its own."""
+        made = []
+        for place in range(self._Y.shape[1]):
+            one = object.__new__(type(self))
+            one.__dict__.update(self.__dict__)
+            one._choose(place)
+            made.append(one)
+        return made
 
     @property
     def intercept(self) -> int | None:
@@ -165,7 +182,7 @@ class Design:
             return None
         values = plain_columns(frame, used, "exog").reset_index(drop=True)
         with formula_errors(f"exog cannot be put through the left side of {self.formula!r}"):
-            return formulas.design_rows(self._left, values, len(frame))[:, 0]
+            return formulas.design_rows(self._left, values, len(frame))[:, self._place]
 
     def beside(
         self, what: str | Callable[[pd.DataFrame], Any], new: object, complete: np.ndarray
@@ -272,6 +289,7 @@ class Design:
             "formula": self.formula,
             "data": self._data,
             "outside": self._outside,
+            "place": self._place,
             "scope": {name: value for name, value in self._scope.items() if name not in modules},
             "modules": {name: module.__name__ for name, module in modules.items()},
         }
@@ -280,10 +298,15 @@ class Design:
         modules = {name: import_module(module) for name, module in state["modules"].items()}
         scope = {**state["scope"], **modules}
         Design.__init__(self, state["formula"], state["data"], scope, state["outside"])
+        self._choose(state["place"])
 
 
 def build_design(
-    formula: str, data: object, scope: Mapping[str, Any], missing: Literal["drop", "raise"] = "drop"
+    formula: str,
+    data: object,
+    scope: Mapping[str, Any],
+    missing: Literal["drop", "raise"] = "drop",
+    several: bool = False,
 ) -> Design:
     """Evaluate ``formula`` on ``data``.
 
@@ -295,6 +318,8 @@ def build_design(
     scope : mapping
         Names of the caller, for functions and variables that are not columns.
     missing : {"drop", "raise"}
+    several : bool
+        Whether the left side may have several terms, each a response.
 
     Examples
     --------
@@ -313,8 +338,14 @@ def build_design(
     if len(frame) == 0:
         raise InputError("data has 0 rows: give a frame with training rows")
     design = Design(formula, frame, scope)
+    names = design._left.column_names
+    if len(names) > 1 and not several:
+        raise FormulaError(
+            f"formula={formula!r} has {len(names)} responses ({', '.join(names)}), and one is needed here: "
+            f"write 'I({' + '.join(names)}) ~ ...' for their sum; stabconf.fit with a loss takes several"
+        )
     _check_rows(design, missing)
-    check_finite(design.y[:, None], [design.response], design.index, "data")
+    check_finite(design._Y, names, design.index, "data")
     check_finite(design.X, design.names, design.index, "data")
     return design
 
