@@ -96,10 +96,15 @@ class Design:
         self.y: np.ndarray = np.ascontiguousarray(self._Y[:, place])
         self.transformed: bool = not formulas.is_column(self.response, self._frame.columns)
 
+    @property
+    def responses_named(self) -> list[str]:
+        """Names of the responses of the left side."""
+        return list(self._left.column_names)
+
     def each(self) -> list["Design"]:
         """One copy per response of the left side, with that response as its own."""
         made = []
-        for place in range(self._Y.shape[1]):
+        for place in range(len(self.responses_named)):
             one = object.__new__(type(self))
             one.__dict__.update(self.__dict__)
             one._choose(place)
@@ -338,7 +343,7 @@ def build_design(
     if len(frame) == 0:
         raise InputError("data has 0 rows: give a frame with training rows")
     design = Design(formula, frame, scope)
-    names = design._left.column_names
+    names = design.responses_named
     if len(names) > 1 and not several:
         raise FormulaError(
             f"formula={formula!r} has {len(names)} responses ({', '.join(names)}), and one is needed here: "

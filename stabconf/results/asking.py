@@ -28,6 +28,7 @@ __all__ = ["PER_LEVEL", "ask_intervals", "ask_one_sided", "ask_p_values", "label
 # Attributes of an interval frame that are those of its `Intervals`; and those that differ by level.
 _KEPT = ("method", "bound", "side", "alpha", "k", "n", "certified", "guarantee", "stability_share")
 PER_LEVEL = {"tol", "loose", "k", "stability_share", "pieces", "empty", "guarantee", "groups"}
+_PER_RESPONSE = ("tol", "loose", "stability_share", "pieces", "empty")
 
 
 def ask_intervals(
@@ -53,11 +54,14 @@ def ask_intervals(
     parts = None if ranking is None or not complete.any() else ranking.parts(complete)
     made = results._intervals(rows.take(complete), alphas, method, side, options, parts)
     frames = []
-    for intervals in made:
+    designs = results._designs  # one per response, level by level
+    for place, intervals in enumerate(made):
         more = {"transductive": bool(transductive)}
         more |= {} if ranking is None else ranking.attrs(intervals, complete)
         more |= {} if formula is None else {"conditional": formula}
-        frames.append(_interval_frame(intervals, complete, index, design, more))
+        frames.append(_interval_frame(intervals, complete, index, designs[place % len(designs)], more))
+    if len(designs) > 1:
+        frames = [_box_frame(frames[at : at + len(designs)]) for at in range(0, len(frames), len(designs))]
     asked = None if ranking is None or parts is None else ranking.asked_for(complete)
     if formula is None or not warn_of_thresholds(made, formula, index[complete]):
         warn_about(made, results.model, asked)
@@ -166,12 +170,23 @@ def _interval_frame(
     return frame
 
 
+def _box_frame(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    """Frames of several responses side by side, a column level for the response."""
+    names = [frame.attrs["response"] for frame in frames]
+    frame = pd.concat(frames, axis=1, keys=names, names=["response", None])
+    frame.attrs = {**frames[0].attrs, "response": names}
+    for name in _PER_RESPONSE:
+        frame.attrs[name] = {each.attrs["response"]: each.attrs[name] for each in frames}
+    return frame
+
+
 def _level_frame(frames: list[pd.DataFrame], alphas: list[float]) -> pd.DataFrame:
     """Frames of several alphas side by side, a column level per alpha."""
     attrs = dict(frames[0].attrs)
     for name in PER_LEVEL & set(attrs):
         attrs[name] = [frame.attrs[name] for frame in frames]
-    frame = pd.concat(frames, axis=1, keys=alphas, names=["alpha", None])
+    below = [None] if frames[0].columns.nlevels == 1 else frames[0].columns.names
+    frame = pd.concat(frames, axis=1, keys=alphas, names=["alpha", *below])
     frame.attrs = {**attrs, "alpha": alphas}
     return frame
 

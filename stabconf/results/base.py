@@ -345,6 +345,11 @@ class BaseResults:
 
     # Helpers ---------------------------------------------------------------------------------------
 
+    @property
+    def _designs(self) -> list[Design]:
+        """A design per response."""
+        return [self._design]
+
     @cached_property
     def _X(self) -> np.ndarray:
         return self._columns.apply(self._design.X)

@@ -35,7 +35,6 @@ _CHUNK = 64  # rows, also the step of the progress bar
 _ROUNDS, _ROUNDS_FROM_AFAR = 2, 60  # of following the level down
 _DOUBLINGS = 60
 _HALVINGS = 60
-_CELLS = 50_000  # parts of the paths that are looked at together, at most
 
 
 def score_unit(sigma: float, y: np.ndarray) -> float:
@@ -142,7 +141,9 @@ class _Joint:
     def level(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Upper bounds on the scores in the sets (m,), the moves of the new predictions that go along in
         units of the fits (m, q), and the order statistic of the fits themselves (m,)."""
-        sizes = [np.abs(move.residuals) * share for move, share in zip(self.moves, self.shares, strict=True)]
+        sizes = [
+            np.abs(move.residuals) * share for move, share in zip(self.moves, self.shares, strict=True)
+        ]
         plain = self.rank.kth(np.broadcast_to(np.max(sizes, axis=0), (self.m, len(sizes[0]))))
         slopes = [np.full(self.m, self._steepest(move)) for move in self.moves]
         if np.all(np.isfinite(slopes)):
@@ -218,7 +219,7 @@ def exact_boxes(fits: SeveralFits, asked: Request) -> list[Intervals]:
     if fits.loss.kind != "step":
         raise AssumptionError(
             f"method='exact' for several responses needs loss 'lad' or 'quantile', for it rests on fits that "
-            f"a far response no longer moves; with {fits.loss.describe()} use method='stable', which "
+            f"a far response no longer moves; with {fits.loss.name} use method='stable', which "
             "encloses the exact set"
         )
     rows, peers, q = asked.rows, asked.peers, len(fits.each)
@@ -262,7 +263,8 @@ def _chunk(fits: SeveralFits, tol: float, work: Work) -> np.ndarray:
             continue
         known = [path for path in found if path is not None]
         scores = [
-            share * _residuals(one, path) for one, path, share in zip(fits.each, known, fits.shares, strict=True)
+            share * _residuals(one, path)
+            for one, path, share in zip(fits.each, known, fits.shares, strict=True)
         ]
         for a, rank in enumerate(work.ranks):
             for j, (one, path) in enumerate(zip(fits.each, known, strict=True)):
@@ -270,7 +272,9 @@ def _chunk(fits: SeveralFits, tol: float, work: Work) -> np.ndarray:
                 blur = max(each.blur * share for each, share in zip(known, fits.shares, strict=True))
                 gaps = []
                 for side, (corner, sign) in enumerate(((0, -1.0), (-1, 1.0))):
-                    level, gap = _largest(np.abs(scores[j][corner]), others, rank.take(i), tol * fits.shares[j])
+                    level, gap = _largest(
+                        np.abs(scores[j][corner]), others, rank.take(i), tol * fits.shares[j]
+                    )
                     end = one.centre + one.scale * path.w[corner]
                     out[a, j, side, i] = end + sign * fits.units[j] * (level + blur)
                     gaps.append(gap + 2.0 * blur)
@@ -292,9 +296,7 @@ def _residuals(fits: Fits, path: Polyline) -> np.ndarray:
     return problem.v - theta @ problem.X.T
 
 
-def _largest(
-    own: np.ndarray, others: Sequence[np.ndarray], rank: Rank, tol: float
-) -> tuple[float, float]:
+def _largest(own: np.ndarray, others: Sequence[np.ndarray], rank: Rank, tol: float) -> tuple[float, float]:
     """The largest order statistic of scores over all points of the other responses' paths, and how far it
     may be too large.
 
@@ -314,18 +316,21 @@ def _largest(
     own, others = own[rows], [each[:, rows] for each in others]
     best, ceiling = 0.0, 0.0
     parts = [np.arange(len(each) - 1) for each in others]
-    if np.prod([len(each) for each in parts], dtype=float) > _CELLS:
+    most = _ENTRIES // max(1, len(rows))  # parts that are looked at together
+    if np.prod([len(each) for each in parts], dtype=float) > most:
         return float(rank.kth(high)), float(rank.kth(high) - rank.kth(low))
     first = np.array(list(itertools.product(*parts)), dtype=float)
     last = first + 1.0
     for _ in range(_HALVINGS):
         ends = [[_at(each, t[:, j]) for j, each in enumerate(others)] for t in (first, last)]
-        reached = [near.kth(np.maximum.reduce([np.broadcast_to(own, each[0].shape), *each])) for each in ends]
+        reached = [
+            near.kth(np.maximum.reduce([np.broadcast_to(own, each[0].shape), *each])) for each in ends
+        ]
         best = max(best, float(np.max(reached)))
         upper = near.kth(np.maximum.reduce([np.broadcast_to(own, ends[0][0].shape), *ends[0], *ends[1]]))
         live = upper > best + tol
         ceiling = max(ceiling, float(np.max(upper[~live], initial=0.0)))
-        if not live.any() or 2 * np.count_nonzero(live) > _CELLS:
+        if not live.any() or 2 * np.count_nonzero(live) > most:
             break
         first, last = _halved(first[live], last[live])
     else:

@@ -26,6 +26,7 @@ __all__ = [
     "summarise_estimator",
     "summarise_model",
     "summarise_quantiles",
+    "summarise_several",
 ]
 
 _WIDTH = 78
@@ -159,6 +160,48 @@ def summarise_quantiles(
     return FitSummary(tables, notes + _fit_notes(results, design))
 
 
+def summarise_several(
+    results: _Results, design: Design, made: Sequence[_Intervals], where: str
+) -> FitSummary:
+    """The `Summary` of the fits of several responses and of their joint intervals, one record each."""
+    model, first = results.model, made[0]
+    fits = results.components.values()
+    steps = sum(fit._fitted.solution.nit for fit in fits)
+    left = [
+        ("Responses:", str(len(made))),
+        ("Loss:", shortened(model.loss.describe(), 20)),
+        ("Penalty:", shortened(model.penalty.describe(), 20)),
+        ("Standardised:", "yes" if model.standardize else "no"),
+    ]
+    right = [
+        ("No. Observations:", str(results.nobs)),
+        ("Rows dropped:", str(len(design.dropped))),
+        ("Converged:", _yes(results.converged)),
+        ("Steps:", str(steps)),
+    ]
+    names = [shortened(name, 20) for name in model.responses]
+    asked = [("Method:", first.method), ("alpha:", f"{first.alpha:g}")]
+    rank = [("Order statistic:", f"{first.k} of {first.n}"), ("Infinite:", str(first.open_rows))]
+    cells = [
+        [_number(fit.scale), _mean_width(each), percent(each.stability_share)]
+        for fit, each in zip(fits, made, strict=True)
+    ]
+    heads = ["residual scale", "mean width", "due to stability"]
+    tables = [
+        _formula_table("Regularised robust regression of several responses", model.formula),
+        _pairs(None, left, right),
+        _coefficient_table(design, names, results.params.to_numpy().T),
+        _pairs(f"Joint conformal intervals at {where}", asked, rank),
+        SimpleTable(cells, heads, names, title=None, txt_fmt=fmt_params),
+    ]
+    notes = [
+        f"Guarantee: {_guarantee(first)}.",
+        "The score of a row is the largest of its residuals in units of their scales; an interval of one "
+        "response alone, components[name].conf_int_conformal, is narrower.",
+    ]
+    return FitSummary(tables, notes + _fit_notes(results, *results._designs))
+
+
 def summarise_model(
     results: _Results,
     design: Design,
@@ -271,9 +314,9 @@ def _interval_notes(exact: _Intervals | str) -> list[str]:
     return notes
 
 
-def _fit_notes(results: _Results, design: Design) -> list[str]:
+def _fit_notes(results: _Results, *designs: Design) -> list[str]:
     notes = ["Coefficients are shrunk by the penalty; standard errors are not defined for them."]
-    notes += _transformed_note(design)
+    notes += [note for design in designs for note in _transformed_note(design)]
     if not results.converged:
         notes.append(
             "The solver did not reach its tolerance: intervals are wider by the certified radius. "

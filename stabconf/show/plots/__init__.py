@@ -13,6 +13,7 @@ from .curve_plots import (
     draw_stability,
 )
 from .drift_plots import draw_drift
+from .pair_plots import draw_pairs
 from .predictive_plots import draw_predictive
 from .row_plots import draw_conformity, draw_intervals
 
@@ -26,6 +27,7 @@ __all__ = [
     "draw_criterion",
     "draw_drift",
     "draw_intervals",
+    "draw_pairs",
     "draw_predictive",
     "draw_stability",
     "draw_widths",

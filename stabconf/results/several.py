@@ -1,0 +1,514 @@
+"""Results of several responses with one design: joint conformal boxes (theory, section 8).
+
+Each response is an ordinary fit, kept in ``components``; only the rank of the largest score joins them.
+`stabconf.fit` makes these results where the left side of the formula has several terms.
+"""
+
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+import pandas as pd
+
+from ..checks import check_one_alpha, is_number
+from ..data.design import Design
+from ..data.units import ColumnUnits
+from ..errors import InputError, InputTypeError
+from ..rank import Peers
+from ..sets import (
+    SEVERAL_METHODS,
+    Along,
+    Intervals,
+    SeveralFits,
+    box_conformity,
+    make_intervals,
+    score_unit,
+)
+from ..show.plots import draw_pairs
+from ..show.shown import Shown
+from ..show.summary import Summary, summarise_several
+from ..show.widths import WidthReport, width_report
+from .asking import ask_intervals, ask_p_values
+from .base import BaseResults
+from .figures import Axes, By, evenly
+from .options import Among, Bound, Groups, Level, New, Numbers, Options, PerRow, Side, given_options
+from .prediction import Prediction
+from .regression import Results
+from .rows import Rows
+from .showing import ranks_of, responses_of
+from .spec import SeveralSpec
+
+__all__ = ["SeveralResults"]
+
+_SUMMARY_ROWS = 100
+_BOXES = 6  # that a figure shows, unless told
+_JOINT = "jointly"
+
+
+class SeveralResults(BaseResults):
+    """Fits of several responses and their joint conformal intervals; made by `stabconf.fit`.
+
+    Tables have a column per response. What belongs to one response alone, its reports, figures and
+    one-sided intervals say, is asked of ``components[name]``.
+
+    Attributes
+    ----------
+    model : SeveralSpec
+        What was asked of `fit`.
+    components : dict of Results
+        The ordinary fit of each response, by name; its intervals are for that response alone.
+
+    Examples
+    --------
+    >>> import stabconf
+    >>> from statsmodels.datasets import statecrime
+    >>> data = statecrime.load_pandas().data
+    >>> res = stabconf.fit("violent + murder ~ poverty + urban", data)
+    >>> res.params.round(2)
+               violent  murder
+    Intercept  -281.75   -5.52
+    poverty      31.42    0.54
+    urban         3.44    0.04
+    """
+
+    model: SeveralSpec
+
+    def __init__(self, model: SeveralSpec, design: Design, columns: ColumnUnits) -> None:
+        super().__init__(model, design, columns)
+        self.components: dict[str, Results] = {
+            one.response: Results(spec, one, columns)
+            for spec, one in zip(model.each, design.each(), strict=True)
+        }
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if not name.startswith("_") and hasattr(Results, name):
+            raise AttributeError(
+                f"{name} is of one response: use results.components[{self.model.responses[0]!r}].{name}"
+            )
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    @property
+    def converged(self) -> bool:
+        """Whether every fit reached its tolerance."""
+        return all(fit.converged for fit in self.components.values())
+
+    @property
+    def params(self) -> pd.DataFrame:
+        """Coefficients in the units of the design columns, a column per response."""
+        return pd.DataFrame({name: fit.params for name, fit in self.components.items()})
+
+    @property
+    def params_standardized(self) -> pd.DataFrame:
+        """Coefficients of the standardised columns and responses."""
+        return pd.DataFrame({name: fit.params_standardized for name, fit in self.components.items()})
+
+    @property
+    def scale(self) -> pd.Series:
+        """Residual scales, as `Results.scale`: the units in which residuals of the responses are
+        compared, unless ``standardize=False``, where they are taken as they are."""
+        return pd.Series({name: fit.scale for name, fit in self.components.items()}, name="scale")
+
+    @property
+    def resid(self) -> pd.DataFrame:
+        """Responses less fitted values."""
+        return pd.DataFrame({name: fit.resid for name, fit in self.components.items()})
+
+    def predict(self, exog: New = None) -> pd.DataFrame:  # type: ignore[override]
+        """Predictions of the training fits, a column per response.
+
+        Parameters
+        ----------
+        exog : DataFrame, optional
+            New rows; the training rows by default.
+
+        Returns
+        -------
+        DataFrame
+            On the index of ``exog``; NaN where a row has a missing value.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import statecrime
+        >>> res = stabconf.fit("violent + murder ~ poverty + urban", statecrime.load_pandas().data)
+        >>> res.predict({"poverty": [12.0, None], "urban": [60.0, 60.0]}).round(1)
+           violent  murder
+        0    301.9     3.3
+        1      NaN     NaN
+        """
+        X, index = self._new_rows(exog)
+        made = {name: fit._predictions(X) for name, fit in self.components.items()}
+        return pd.DataFrame(made, index=index)
+
+    def conf_int_conformal(  # type: ignore[override]
+        self,
+        exog: New = None,
+        alpha: Numbers = None,
+        method: str | None = "auto",
+        *,
+        groups: Groups = None,
+        weights: PerRow = None,
+        conditional: str | None = None,
+        bound: Bound = None,
+        tol: float | None = None,
+        calibration: float | None = None,
+        folds: int | None = None,
+        random_state: int | np.random.Generator | None = None,
+        transductive: bool = False,
+        n_jobs: int | None = None,
+        progress: bool | None = None,
+        **unknown: Any,
+    ) -> pd.DataFrame:
+        """Conformal boxes: intervals that hold the responses of a new row all at once.
+
+        The score of a row is the largest of its residuals in units of their scales. The box has an interval
+        per response, and with probability 1 - alpha every one of them holds its response.
+
+        Parameters
+        ----------
+        exog, alpha, groups, weights, transductive, n_jobs, progress
+            As in `Results.conf_int_conformal`.
+        method : {"auto", "exact", "stable", "split", "cross", "cv+", "jackknife+"}
+            "exact" is the smallest box around the full conformal set, for LAD and quantile loss. "stable"
+            encloses it from one fit per response, for every loss. "cross" encloses the cross-conformal
+            set. "auto" is exact where the loss allows it, else stable; split with ``conditional``.
+        conditional : str
+            As in `Results.conf_int_conformal`, with ``method="split"``.
+        bound : {"curvature", "norm", "ball", "paper"}
+            Of "stable".
+        tol : float
+            By how much an interval of "exact" may be wider than the exact one at each end, relative to the
+            scale of its response (default 1e-6).
+        calibration, folds, random_state
+            Of the methods that hold rows out. They learn the scales from the rows that they fit.
+        **unknown
+            Options of one response alone (``side``, ``score``, ``scale``, ``inner``, ...) are refused.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``(response, "lower")`` and ``(response, "upper")``, so that ``ends["y1"]`` is the frame
+            of a plain fit, and with several alphas ``ends[0.1]["y1"]``. ``attrs`` are those of a plain fit;
+            ``tol``, ``loose``, ``pieces``, ``empty`` and ``stability_share`` are by response.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import statecrime
+        >>> res = stabconf.fit("violent + murder ~ poverty + urban", statecrime.load_pandas().data)
+        >>> new = {"poverty": [12.0, 18.0], "urban": [60.0, 80.0]}
+        >>> ends = res.conf_int_conformal(new, alpha=0.1)
+        >>> ends.round(1)  # doctest: +NORMALIZE_WHITESPACE
+        response violent        murder
+                   lower  upper  lower upper
+        0           -7.2  600.7   -2.1   8.6
+        1          242.6  860.2    1.7  12.7
+        >>> ends.attrs["method"], ends.attrs["guarantee"][:60]
+        ('exact', 'covers all 2 responses at once with probability at least 0.9')
+        """
+        options = given_options(locals())
+        for name in unknown:
+            raise InputTypeError(
+                f"option {name!r} is not for several responses, which share {_listed_options()}: drop it, or "
+                f"use results.components[{self.model.responses[0]!r}].conf_int_conformal for that response "
+                "alone"
+            )
+        chosen = self._method(method or self.default_method, options)
+        return ask_intervals(self, exog, self._level(alpha), chosen, "two-sided", options)
+
+    def get_prediction(  # type: ignore[override]
+        self, exog: New = None, method: str | None = None, *, alpha: Numbers = None, **options: Any
+    ) -> "SeveralPrediction":
+        """Predictions and their intervals, as statsmodels' ``get_prediction``.
+
+        ``predicted_mean`` and ``summary_frame(alpha)`` have the responses as columns, the latter with
+        ``mean``, ``obs_ci_lower`` and ``obs_ci_upper`` below each; arguments are those of
+        `conf_int_conformal`.
+        """
+        method = method or self.default_method
+        return SeveralPrediction(self, exog, self._level(alpha), {"method": method, **options})
+
+    def conformity(
+        self, exog: New, z: Any, *, groups: Groups = None, weights: PerRow = None
+    ) -> pd.DataFrame:
+        """Exact p-values ``p`` of candidate responses.
+
+        Parameters
+        ----------
+        exog : DataFrame
+            New rows.
+        z : DataFrame or array (g, q)
+            Candidates, the same for every row: a column per response, in their order or by name. One
+            candidate may be a sequence of q numbers.
+        groups, weights : optional
+            As in `conf_int_conformal`.
+
+        Returns
+        -------
+        DataFrame
+            ``p``, indexed by the rows of ``exog`` and by the candidate's responses. A candidate is in the
+            joint conformal set if ``p > alpha``; the box of the exact method is the smallest around it.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import statecrime
+        >>> res = stabconf.fit("violent + murder ~ poverty + urban", statecrime.load_pandas().data)
+        >>> new = {"poverty": [12.0], "urban": [60.0]}
+        >>> res.conformity(new, z=[(300.0, 4.0), (300.0, 9.0)]).round(3).reset_index(drop=True)
+               p
+        0  0.808
+        1  0.096
+        """
+        candidates = self._candidates(z)
+
+        def values(row: np.ndarray, places: np.ndarray, peers: Peers, along: Along | None) -> np.ndarray:
+            return box_conformity(self._fits, row, candidates[places.astype(int)], peers)
+
+        out = ask_p_values(self, exog, np.arange(len(candidates)), groups, weights, ("p",), values)
+        rows, places = (out.index.get_level_values(level) for level in (0, 1))
+        labels = [rows, *candidates[places.astype(int)].T]
+        out.index = pd.MultiIndex.from_arrays(labels, names=[rows.name, *self.model.responses])
+        return out
+
+    def tau(self, exog: New = None, bound: Bound = None) -> pd.DataFrame:
+        """Stability bounds, as `Results.tau`, under a column level for the response."""
+        made = {name: fit.tau(exog, bound) for name, fit in self.components.items()}
+        return pd.concat(made, axis=1, names=["response", None])
+
+    def summary(self, alpha: Level = None) -> Summary:
+        """Summary tables: the fits, the coefficients and what the joint intervals promise.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level of the intervals, which are made at the training points (at 100 of them where there are
+            more).
+
+        Returns
+        -------
+        statsmodels.iolib.summary.Summary
+            Text, ``as_html()``, ``as_latex()``, ``as_csv()``.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import statecrime
+        >>> res = stabconf.fit("violent + murder ~ poverty + urban", statecrime.load_pandas().data)
+        >>> print(res.summary(alpha=0.2).tables[4])
+        =====================================================
+                   residual scale mean width due to stability
+        -----------------------------------------------------
+        violent              98.5      432.4              0 %
+        murder              1.719      7.573              0 %
+        =====================================================
+        """
+        which = evenly(self.nobs, _SUMMARY_ROWS)
+        some = "" if len(which) == self.nobs else f"{_SUMMARY_ROWS} of "
+        level = check_one_alpha(self._level(alpha))
+        method = self._method("auto", {})
+        made = self._intervals(self._rows(None)[0].take(which), [level], method, "two-sided", {})
+        return summarise_several(self, self._design, made, f"{some}the training points")
+
+    def width_report(
+        self, new: New = None, by: By = None, alpha: Level = None, **options: Any
+    ) -> WidthReport:
+        """Widths by response, and coverage where responses are known: of each, and of all at once.
+
+        Parameters
+        ----------
+        new, by, alpha, **options
+            As in `Results.width_report`; responses are read off the columns of ``new``.
+
+        Returns
+        -------
+        WidthReport
+            One row per response and one, ``"jointly"``, for the boxes, (times the groups of ``by``). The
+            range expected is that of the joint coverage; each response is covered more often.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import statecrime
+        >>> data = statecrime.load_pandas().data
+        >>> res = stabconf.fit("violent + murder ~ poverty + urban", data.iloc[::2])
+        >>> report = res.width_report(data.iloc[1::2], alpha=0.2)
+        >>> report[["mean", "coverage"]].round(2)  # doctest: +NORMALIZE_WHITESPACE
+                    mean  coverage
+        response
+        violent   581.47      0.92
+        murder      7.90      1.00
+        jointly      NaN      0.92
+        """
+        shown = self._shown(new, alpha, options)
+        first = shown[0]
+        groups = first.groups(by, lambda term: self._design.terms(term, first.frame, "by"))
+        lines = [each.report(groups) for each in shown]
+        known = None if first.y is None or first.training else np.min([each.hits for each in shown], axis=0)
+        widths = np.max([each.widths for each in shown], axis=0)
+        widths = np.where(np.isfinite(widths), 0.0, widths)  # boxes have no width of their own
+        joint = width_report(widths, known, groups, first.attrs, first.ranks)
+        joint[["mean", "min", "q25", "median", "q75", "max"]] = np.nan
+        for each in lines if known is not None else ():
+            each[["expected_lower", "expected_upper"]] = np.nan
+        keys = [*self.model.responses, _JOINT]
+        out = pd.concat([*lines, joint], keys=keys, names=["response", *joint.index.names])
+        report = WidthReport(out if by is not None else out.droplevel(1))
+        report.attrs = {**first.attrs, "response": " and ".join(self.model.responses)}
+        return report
+
+    def plot_pairs(
+        self,
+        new: New = None,
+        pair: tuple[str, str] | None = None,
+        alpha: Level = None,
+        boxes: int = _BOXES,
+        ax: Axes = None,
+        **options: Any,
+    ) -> Axes:
+        """Two responses against each other: boxes with their predictions, over the known responses.
+
+        Parameters
+        ----------
+        new, alpha, **options
+            As in `width_report`.
+        pair : tuple of str, optional
+            Names of two responses; by default the first two.
+        boxes : int
+            Rows whose box is drawn, evenly spaced along the prediction of the first response (default 6);
+            a line joins its prediction and its response. Other responses are faint points.
+        ax : matplotlib Axes, optional
+            Where it is drawn; a new figure by default.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import statecrime
+        >>> res = stabconf.fit("violent + murder ~ poverty + urban", statecrime.load_pandas().data)
+        >>> ax = res.plot_pairs(alpha=0.2, boxes=5)
+        >>> ax.get_xlabel(), ax.get_ylabel()
+        ('violent', 'murder')
+        """
+        names = self.model.responses
+        pair = names[:2] if pair is None else pair  # type: ignore[assignment]
+        if isinstance(pair, str) or len(pair) != 2 or set(pair) - set(names) or pair[0] == pair[1]:
+            raise InputError(f"pair={pair!r} is not allowed: give two of {', '.join(map(repr, names))}")
+        shown = dict(zip(names, self._shown(new, alpha, options), strict=True))
+        one, two = shown[pair[0]], shown[pair[1]]
+        known = np.flatnonzero(~np.isnan(one.lower))
+        order = known[np.argsort(one.mean[known], kind="stable")]
+        if not len(order):
+            raise InputError("new has no complete row: give rows with all columns of the formula")
+        return draw_pairs((one, two), order[evenly(len(order), boxes)], ax)
+
+    # Parts -----------------------------------------------------------------------------------------
+
+    @property
+    def _designs(self) -> list[Design]:
+        return [fit._design for fit in self.components.values()]
+
+    @cached_property
+    def _fits(self) -> SeveralFits:
+        each = list(self.components.values())
+        units = np.ones(len(each))
+        if self.model.standardize:
+            units = np.array([score_unit(fit.scale, fit._design.y) for fit in each])
+        return SeveralFits([fit._fits for fit in each], units, self.model.standardize)
+
+    def _predictions(self, X: np.ndarray) -> np.ndarray:
+        return np.column_stack([fit._predictions(X) for fit in self.components.values()])
+
+    def _method(self, method: str, options: Options) -> str:
+        """The method that is meant."""
+        if method == "auto":
+            steps = self.model.loss.kind == "step" and "bound" not in options
+            return "split" if "conditional" in options else "exact" if steps else "stable"
+        if method not in SEVERAL_METHODS:
+            raise InputError(
+                f"method={method!r} is not for several responses: give 'auto' or one of "
+                f"{', '.join(SEVERAL_METHODS)}"
+            )
+        return method
+
+    def _intervals(
+        self,
+        rows: Rows,
+        alphas: list[float],
+        method: str,
+        side: Side,
+        options: Options,
+        parts: Among = None,
+    ) -> list[Intervals]:
+        """One record per level and response, level by level."""
+        made = make_intervals(self._fits, rows.X, alphas, method, side, options, parts, SEVERAL_METHODS)
+        return [_joint_words(one, len(self.components)) for one in made]
+
+    def _shown(self, new: New, alpha: Level, options: Options) -> list[Shown]:
+        """What tables and figures show of each response; ranks are those of the boxes."""
+        level = check_one_alpha(self._level(alpha))
+        ends = self.conf_int_conformal(new, alpha=level, **options)
+        mean = self.predict(new)
+        frame = self._design.frame_of(new)
+        made = []
+        for design in self._designs:
+            name = design.response
+            lower, upper = (ends[name][side].to_numpy() for side in ("lower", "upper"))
+            y = responses_of(design, new, frame, None)
+            attrs = {**ends.attrs, "response": name}
+            one = Shown(frame, mean[name].to_numpy(), lower, upper, y, attrs, new is None)
+            made.append(one)
+        ranks = ranks_of(self._design, new, options, made[0])
+        return [Shown(**{**vars(one), "ranks": ranks}) for one in made]
+
+    def _candidates(self, z: Any) -> np.ndarray:
+        """Candidate responses (g, q)."""
+        names = list(self.model.responses)
+        if isinstance(z, pd.DataFrame):
+            lacking = [name for name in names if name not in z.columns]
+            if lacking:
+                raise InputError(f"z lacks the responses {', '.join(lacking)}: give a column for each")
+            z = z[names]
+        try:
+            values = np.atleast_2d(np.asarray(z, dtype=float))
+        except (TypeError, ValueError) as error:
+            raise InputTypeError(f"z has values that are not numbers ({error}): give numbers") from error
+        if values.ndim != 2 or values.shape[1] != len(names) or not len(values):
+            raise InputError(
+                f"z has shape {np.shape(z)}: give candidates with {len(names)} columns, one per response "
+                f"({', '.join(names)})"
+            )
+        if not np.all(np.isfinite(values)):
+            raise InputError("z has values that are not finite: give finite candidate responses")
+        return values
+
+
+class SeveralPrediction(Prediction):
+    """Predictions of several responses with their joint intervals; made by
+    `SeveralResults.get_prediction`."""
+
+    def summary_frame(self, alpha: Level = None) -> pd.DataFrame:
+        """Prediction and interval side by side, a column level for the response."""
+        level = self._alpha if alpha is None else alpha
+        if not is_number(level):
+            raise InputTypeError(f"alpha={level!r}: summary_frame takes one number; loop, or use conf_int")
+        ends, mean = self.conf_int(level), self.predicted_mean
+        made = {}
+        for name in mean.columns:
+            made[name] = ends[name].add_prefix("obs_ci_")
+            made[name].insert(0, "mean", mean[name])
+        frame = pd.concat(made, axis=1, names=["response", None])
+        frame.attrs = ends.attrs
+        return frame
+
+
+def _joint_words(intervals: Intervals, count: int) -> Intervals:
+    """The same, with a guarantee that says what it is of."""
+    words = intervals.guarantee.replace("covers", f"covers all {count} responses at once", 1)
+    return replace(intervals, guarantee=words)
+
+
+def _listed_options() -> str:
+    """Options of joint intervals, in words."""
+    own = {option for method in SEVERAL_METHODS.values() for option in method.options}
+    return ", ".join(sorted({"groups", "weights", "transductive", *own}))
