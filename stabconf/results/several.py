@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 
-from ..checks import check_one_alpha, is_number
 from ..data.design import Design
 from ..data.units import ColumnUnits
 from ..errors import InputError, InputTypeError
@@ -25,28 +24,18 @@ from ..sets import (
     make_intervals,
     score_unit,
 )
-from ..show.plots import draw_pairs
-from ..show.shown import Shown
-from ..show.summary import Summary, summarise_several
-from ..show.widths import WidthReport, width_report
 from .asking import ask_intervals, ask_p_values
-from .base import BaseResults
-from .figures import Axes, By, evenly
-from .options import Among, Bound, Groups, Level, New, Numbers, Options, PerRow, Side, given_options
-from .prediction import Prediction
+from .options import Among, Bound, Groups, New, Numbers, Options, PerRow, Side, given_options
+from .prediction import SeveralPrediction
 from .regression import Results
 from .rows import Rows
-from .showing import ranks_of, responses_of
+from .several_tables import SeveralTables
 from .spec import SeveralSpec
 
 __all__ = ["SeveralResults"]
 
-_SUMMARY_ROWS = 100
-_BOXES = 6  # that a figure shows, unless told
-_JOINT = "jointly"
 
-
-class SeveralResults(BaseResults):
+class SeveralResults(SeveralTables):
     """Fits of several responses and their joint conformal intervals; made by `stabconf.fit`.
 
     Tables have a column per response. What belongs to one response alone, its reports, figures and
@@ -114,7 +103,7 @@ class SeveralResults(BaseResults):
         """Responses less fitted values."""
         return pd.DataFrame({name: fit.resid for name, fit in self.components.items()})
 
-    def predict(self, exog: New = None) -> pd.DataFrame:  # type: ignore[override]
+    def predict(self, exog: New = None) -> pd.DataFrame:
         """Predictions of the training fits, a column per response.
 
         Parameters
@@ -210,8 +199,8 @@ class SeveralResults(BaseResults):
         options = given_options(locals())
         for name in unknown:
             raise InputTypeError(
-                f"option {name!r} is not for several responses, which share {_listed_options()}: drop it, or "
-                f"use results.components[{self.model.responses[0]!r}].conf_int_conformal for that response "
+                f"option {name!r} is not for several responses, which share {_listed_options()}: drop it, "
+                f"or use results.components[{self.model.responses[0]!r}].conf_int_conformal for that one "
                 "alone"
             )
         chosen = self._method(method or self.default_method, options)
@@ -219,7 +208,7 @@ class SeveralResults(BaseResults):
 
     def get_prediction(  # type: ignore[override]
         self, exog: New = None, method: str | None = None, *, alpha: Numbers = None, **options: Any
-    ) -> "SeveralPrediction":
+    ) -> SeveralPrediction:
         """Predictions and their intervals, as statsmodels' ``get_prediction``.
 
         ``predicted_mean`` and ``summary_frame(alpha)`` have the responses as columns, the latter with
@@ -277,131 +266,6 @@ class SeveralResults(BaseResults):
         made = {name: fit.tau(exog, bound) for name, fit in self.components.items()}
         return pd.concat(made, axis=1, names=["response", None])
 
-    def summary(self, alpha: Level = None) -> Summary:
-        """Summary tables: the fits, the coefficients and what the joint intervals promise.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            Level of the intervals, which are made at the training points (at 100 of them where there are
-            more).
-
-        Returns
-        -------
-        statsmodels.iolib.summary.Summary
-            Text, ``as_html()``, ``as_latex()``, ``as_csv()``.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import statecrime
-        >>> res = stabconf.fit("violent + murder ~ poverty + urban", statecrime.load_pandas().data)
-        >>> print(res.summary(alpha=0.2).tables[4])
-        =====================================================
-                   residual scale mean width due to stability
-        -----------------------------------------------------
-        violent              98.5      432.4              0 %
-        murder              1.719      7.573              0 %
-        =====================================================
-        """
-        which = evenly(self.nobs, _SUMMARY_ROWS)
-        some = "" if len(which) == self.nobs else f"{_SUMMARY_ROWS} of "
-        level = check_one_alpha(self._level(alpha))
-        method = self._method("auto", {})
-        made = self._intervals(self._rows(None)[0].take(which), [level], method, "two-sided", {})
-        return summarise_several(self, self._design, made, f"{some}the training points")
-
-    def width_report(
-        self, new: New = None, by: By = None, alpha: Level = None, **options: Any
-    ) -> WidthReport:
-        """Widths by response, and coverage where responses are known: of each, and of all at once.
-
-        Parameters
-        ----------
-        new, by, alpha, **options
-            As in `Results.width_report`; responses are read off the columns of ``new``.
-
-        Returns
-        -------
-        WidthReport
-            One row per response and one, ``"jointly"``, for the boxes, (times the groups of ``by``). The
-            range expected is that of the joint coverage; each response is covered more often.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import statecrime
-        >>> data = statecrime.load_pandas().data
-        >>> res = stabconf.fit("violent + murder ~ poverty + urban", data.iloc[::2])
-        >>> report = res.width_report(data.iloc[1::2], alpha=0.2)
-        >>> report[["mean", "coverage"]].round(2)  # doctest: +NORMALIZE_WHITESPACE
-                    mean  coverage
-        response
-        violent   581.47      0.92
-        murder      7.90      1.00
-        jointly      NaN      0.92
-        """
-        shown = self._shown(new, alpha, options)
-        first = shown[0]
-        groups = first.groups(by, lambda term: self._design.terms(term, first.frame, "by"))
-        lines = [each.report(groups) for each in shown]
-        known = None if first.y is None or first.training else np.min([each.hits for each in shown], axis=0)
-        widths = np.max([each.widths for each in shown], axis=0)
-        widths = np.where(np.isfinite(widths), 0.0, widths)  # boxes have no width of their own
-        joint = width_report(widths, known, groups, first.attrs, first.ranks)
-        joint[["mean", "min", "q25", "median", "q75", "max"]] = np.nan
-        for each in lines if known is not None else ():
-            each[["expected_lower", "expected_upper"]] = np.nan
-        keys = [*self.model.responses, _JOINT]
-        out = pd.concat([*lines, joint], keys=keys, names=["response", *joint.index.names])
-        report = WidthReport(out if by is not None else out.droplevel(1))
-        report.attrs = {**first.attrs, "response": " and ".join(self.model.responses)}
-        return report
-
-    def plot_pairs(
-        self,
-        new: New = None,
-        pair: tuple[str, str] | None = None,
-        alpha: Level = None,
-        boxes: int = _BOXES,
-        ax: Axes = None,
-        **options: Any,
-    ) -> Axes:
-        """Two responses against each other: boxes with their predictions, over the known responses.
-
-        Parameters
-        ----------
-        new, alpha, **options
-            As in `width_report`.
-        pair : tuple of str, optional
-            Names of two responses; by default the first two.
-        boxes : int
-            Rows whose box is drawn, evenly spaced along the prediction of the first response (default 6);
-            a line joins its prediction and its response. Other responses are faint points.
-        ax : matplotlib Axes, optional
-            Where it is drawn; a new figure by default.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import statecrime
-        >>> res = stabconf.fit("violent + murder ~ poverty + urban", statecrime.load_pandas().data)
-        >>> ax = res.plot_pairs(alpha=0.2, boxes=5)
-        >>> ax.get_xlabel(), ax.get_ylabel()
-        ('violent', 'murder')
-        """
-        names = self.model.responses
-        pair = names[:2] if pair is None else pair  # type: ignore[assignment]
-        if isinstance(pair, str) or len(pair) != 2 or set(pair) - set(names) or pair[0] == pair[1]:
-            raise InputError(f"pair={pair!r} is not allowed: give two of {', '.join(map(repr, names))}")
-        shown = dict(zip(names, self._shown(new, alpha, options), strict=True))
-        one, two = shown[pair[0]], shown[pair[1]]
-        known = np.flatnonzero(~np.isnan(one.lower))
-        order = known[np.argsort(one.mean[known], kind="stable")]
-        if not len(order):
-            raise InputError("new has no complete row: give rows with all columns of the formula")
-        return draw_pairs((one, two), order[evenly(len(order), boxes)], ax)
-
     # Parts -----------------------------------------------------------------------------------------
 
     @property
@@ -411,9 +275,9 @@ class SeveralResults(BaseResults):
     @cached_property
     def _fits(self) -> SeveralFits:
         each = list(self.components.values())
-        units = np.ones(len(each))
+        units = [1.0] * len(each)
         if self.model.standardize:
-            units = np.array([score_unit(fit.scale, fit._design.y) for fit in each])
+            units = [score_unit(fit.scale, fit._design.y) for fit in each]
         return SeveralFits([fit._fits for fit in each], units, self.model.standardize)
 
     def _predictions(self, X: np.ndarray) -> np.ndarray:
@@ -444,23 +308,6 @@ class SeveralResults(BaseResults):
         made = make_intervals(self._fits, rows.X, alphas, method, side, options, parts, SEVERAL_METHODS)
         return [_joint_words(one, len(self.components)) for one in made]
 
-    def _shown(self, new: New, alpha: Level, options: Options) -> list[Shown]:
-        """What tables and figures show of each response; ranks are those of the boxes."""
-        level = check_one_alpha(self._level(alpha))
-        ends = self.conf_int_conformal(new, alpha=level, **options)
-        mean = self.predict(new)
-        frame = self._design.frame_of(new)
-        made = []
-        for design in self._designs:
-            name = design.response
-            lower, upper = (ends[name][side].to_numpy() for side in ("lower", "upper"))
-            y = responses_of(design, new, frame, None)
-            attrs = {**ends.attrs, "response": name}
-            one = Shown(frame, mean[name].to_numpy(), lower, upper, y, attrs, new is None)
-            made.append(one)
-        ranks = ranks_of(self._design, new, options, made[0])
-        return [Shown(**{**vars(one), "ranks": ranks}) for one in made]
-
     def _candidates(self, z: Any) -> np.ndarray:
         """Candidate responses (g, q)."""
         names = list(self.model.responses)
@@ -481,25 +328,6 @@ class SeveralResults(BaseResults):
         if not np.all(np.isfinite(values)):
             raise InputError("z has values that are not finite: give finite candidate responses")
         return values
-
-
-class SeveralPrediction(Prediction):
-    """Predictions of several responses with their joint intervals; made by
-    `SeveralResults.get_prediction`."""
-
-    def summary_frame(self, alpha: Level = None) -> pd.DataFrame:
-        """Prediction and interval side by side, a column level for the response."""
-        level = self._alpha if alpha is None else alpha
-        if not is_number(level):
-            raise InputTypeError(f"alpha={level!r}: summary_frame takes one number; loop, or use conf_int")
-        ends, mean = self.conf_int(level), self.predicted_mean
-        made = {}
-        for name in mean.columns:
-            made[name] = ends[name].add_prefix("obs_ci_")
-            made[name].insert(0, "mean", mean[name])
-        frame = pd.concat(made, axis=1, names=["response", None])
-        frame.attrs = ends.attrs
-        return frame
 
 
 def _joint_words(intervals: Intervals, count: int) -> Intervals:

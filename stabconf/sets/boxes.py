@@ -218,8 +218,8 @@ def exact_boxes(fits: SeveralFits, asked: Request) -> list[Intervals]:
     """
     if fits.loss.kind != "step":
         raise AssumptionError(
-            f"method='exact' for several responses needs loss 'lad' or 'quantile', for it rests on fits that "
-            f"a far response no longer moves; with {fits.loss.name} use method='stable', which "
+            f"method='exact' for several responses needs loss 'lad' or 'quantile', for it rests on fits "
+            f"that a far response no longer moves; with {fits.loss.name} use method='stable', which "
             "encloses the exact set"
         )
     rows, peers, q = asked.rows, asked.peers, len(fits.each)
@@ -253,8 +253,8 @@ def _enclosing(fits: SeveralFits, asked: Request) -> np.ndarray:
 
 
 def _chunk(fits: SeveralFits, tol: float, work: Work) -> np.ndarray:
-    """Lower and upper ends and how far these may be too wide, (len(ranks), q, 3, m); NaN where a path is not
-    known."""
+    """Lower and upper ends and how far these may be too wide, (len(ranks), q, 3, m); NaN where a path is
+    not known."""
     paths = [ClippedSets(one, Score()).paths(work.rows) for one in fits.each]
     out = np.full((len(work.ranks), len(fits.each), 3, len(work)), np.nan)
     for i in range(len(work)):

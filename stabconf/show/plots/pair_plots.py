@@ -61,10 +61,9 @@ def _draw_own(ax: "Axes", one: Shown, two: Shown) -> None:
         inside &= (each.lower <= each.y) & (each.y <= each.upper)
     ways = np.stack([[one.mean, two.mean], [one.y, two.y]])[:, :, known]
     ax.plot(*np.moveaxis(ways, 1, 0), color=BLACK, linewidth=0.6, zorder=2)
-    for words, these, look in (
-        ("inside", known & inside, {"color": BLACK, "marker": "o", "s": 20}),
-        ("outside", known & ~inside, {"color": RED, "marker": "x", "s": 32}),
-    ):
+    dot: dict[str, Any] = {"color": BLACK, "marker": "o", "s": 20}
+    cross: dict[str, Any] = {"color": RED, "marker": "x", "s": 32}
+    for words, these, look in (("inside", known & inside, dot), ("outside", known & ~inside, cross)):
         if these.any():
             label = f"response {words} ({int(these.sum())})"
             ax.scatter(one.y[these], two.y[these], label=label, zorder=3.5, **look)
