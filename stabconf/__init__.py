@@ -23,7 +23,7 @@ from .results.predictive import Predictive
 from .results.quantiles import QuantileResults
 from .results.regression import Results
 from .results.several import SeveralResults
-from .sets import UserScore
+from .sets import PairScore, UserScore
 from .show.exchangeability import ExchangeabilityCheck
 from .statsmodels_plugin import StatsmodelsResults, conformal, register, unregister
 from .study.comparison import compare
@@ -56,6 +56,7 @@ __all__ = [
     "Linex",
     "Power",
     "UserScore",
+    "PairScore",
     "Ridge",
     "ElasticNet",
     "NoPenalty",

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 
-from ..data.design import Design
+from ..data.design import Design, Unseen
 from ..data.units import ColumnUnits
 from ..errors import InputError, InputTypeError
 from ..rank import Peers
@@ -24,7 +24,7 @@ from ..sets import (
     make_intervals,
     score_unit,
 )
-from .asking import ask_intervals, ask_p_values
+from .asking import PValues, ask_intervals, ask_own_p, ask_p_values
 from .options import Among, Bound, Groups, New, Numbers, Options, PerRow, Side, given_options
 from .prediction import SeveralPrediction
 from .regression import Results
@@ -103,7 +103,7 @@ class SeveralResults(SeveralTables):
         """Responses less fitted values."""
         return pd.DataFrame({name: fit.resid for name, fit in self.components.items()})
 
-    def predict(self, exog: New = None) -> pd.DataFrame:
+    def predict(self, exog: New = None) -> pd.DataFrame:  # type: ignore[override]
         """Predictions of the training fits, a column per response.
 
         Parameters
@@ -145,6 +145,7 @@ class SeveralResults(SeveralTables):
         folds: int | None = None,
         random_state: int | np.random.Generator | None = None,
         transductive: bool = False,
+        unseen: Unseen | None = None,
         n_jobs: int | None = None,
         progress: bool | None = None,
         **unknown: Any,
@@ -156,7 +157,7 @@ class SeveralResults(SeveralTables):
 
         Parameters
         ----------
-        exog, alpha, groups, weights, transductive, n_jobs, progress
+        exog, alpha, groups, weights, transductive, unseen, n_jobs, progress
             As in `Results.conf_int_conformal`.
         method : {"auto", "exact", "stable", "split", "cross", "cv+", "jackknife+"}
             "exact" is the smallest box around the full conformal set, for LAD and quantile loss. "stable"
@@ -172,7 +173,7 @@ class SeveralResults(SeveralTables):
         calibration, folds, random_state
             Of the methods that hold rows out. They learn the scales from the rows that they fit.
         **unknown
-            Options of one response alone (``side``, ``score``, ``scale``, ``inner``, ...) are refused.
+            Options of one response alone (``side``, ``score``, ``scale``, ``units``, ...) are refused.
 
         Returns
         -------
@@ -251,15 +252,35 @@ class SeveralResults(SeveralTables):
         1  0.096
         """
         candidates = self._candidates(z)
-
-        def values(row: np.ndarray, places: np.ndarray, peers: Peers, along: Along | None) -> np.ndarray:
-            return box_conformity(self._fits, row, candidates[places.astype(int)], peers)
-
-        out = ask_p_values(self, exog, np.arange(len(candidates)), groups, weights, ("p",), values)
-        rows, places = (out.index.get_level_values(level) for level in (0, 1))
-        labels = [rows, *candidates[places.astype(int)].T]
+        places = np.arange(len(candidates))
+        out = ask_p_values(self, exog, places, groups, weights, ("p",), self._p_of(candidates))
+        rows = out.index.get_level_values(0)
+        labels = [rows, *np.tile(candidates, (len(rows) // len(candidates), 1)).T]
         out.index = pd.MultiIndex.from_arrays(labels, names=[rows.name, *self.model.responses])
         return out
+
+    def p_values(self, new: New, *, groups: Groups = None, weights: PerRow = None) -> pd.Series:
+        """Exact p-values of new rows, each at its own responses, all of them together.
+
+        As `Results.p_values`: a row's responses are in the joint set at alpha if and only if p is larger.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import statecrime
+        >>> data = statecrime.load_pandas().data
+        >>> res = stabconf.fit("violent + murder ~ poverty + urban", data.iloc[:40])
+        >>> res.p_values(data.iloc[[40, 45]]).round(3).tolist()
+        """
+        known = [design.responses(new) for design in self._designs]
+        if any(y is None for y in known):
+            raise InputError(
+                f"new does not have the columns of the responses {self.model.endog_names!r}: add them"
+            )
+        responses = np.column_stack([y for y in known if y is not None])
+        places = np.where(np.isnan(responses).any(axis=1), np.nan, np.arange(len(responses)))
+        p = ask_own_p(self, new, places, groups, weights, self._p_of(responses))
+        return pd.Series(p, index=self._new_rows(new)[1], name="p")
 
     def tau(self, exog: New = None, bound: Bound = None) -> pd.DataFrame:
         """Stability bounds, as `Results.tau`, under a column level for the response."""
@@ -279,6 +300,14 @@ class SeveralResults(SeveralTables):
         if self.model.standardize:
             units = [score_unit(fit.scale, fit._design.y) for fit in each]
         return SeveralFits([fit._fits for fit in each], units, self.model.standardize)
+
+    def _p_of(self, candidates: np.ndarray) -> PValues:
+        """p-values of one row at some of the candidates (g, q), given by their places."""
+
+        def values(row: np.ndarray, places: np.ndarray, peers: Peers, along: Along | None) -> np.ndarray:
+            return box_conformity(self._fits, row, candidates[places.astype(int)], peers)
+
+        return values
 
     def _predictions(self, X: np.ndarray) -> np.ndarray:
         return np.column_stack([fit._predictions(X) for fit in self.components.values()])
@@ -339,4 +368,4 @@ def _joint_words(intervals: Intervals, count: int) -> Intervals:
 def _listed_options() -> str:
     """Options of joint intervals, in words."""
     own = {option for method in SEVERAL_METHODS.values() for option in method.options}
-    return ", ".join(sorted({"groups", "weights", "transductive", *own}))
+    return ", ".join(sorted({"groups", "weights", "transductive", "unseen", *own}))

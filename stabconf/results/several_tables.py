@@ -23,7 +23,7 @@ from .spec import SeveralSpec
 
 __all__ = ["SeveralTables"]
 
-_SUMMARY_ROWS = 100
+_SUMMARY_ROWS = 20
 _BOXES = 6  # that a figure shows, unless told
 _JOINT = "jointly"
 
@@ -45,8 +45,7 @@ class SeveralTables(BaseResults):
         Parameters
         ----------
         alpha : float, optional
-            Level of the intervals, which are made at the training points (at 100 of them where there are
-            more).
+            Level of the intervals, whose widths are those at 20 of the training design points.
 
         Returns
         -------
