@@ -349,6 +349,26 @@ def test_candidates_are_labelled_and_may_be_a_frame(joint, table):
     assert len(joint.conformity(new, (2.0, 100.0))) == 2
 
 
+def test_p_values_are_those_of_conformity_at_the_own_responses(joint, table):
+    new = table.iloc[60:64].copy()
+    new.loc["r62", "y2"] = np.nan
+    p = joint.p_values(new)
+    for label in ("r60", "r61", "r63"):
+        assert p[label] == joint.conformity(new.loc[[label]], new.loc[label, ["y1", "y2"]])["p"].iloc[0]
+    assert np.isnan(p["r62"])
+    with pytest.raises(stabconf.InputError, match="lacks columns of the responses 'y1 . y2'"):
+        joint.p_values(new.drop(columns="y2"))
+
+
+def test_rows_of_an_unseen_level_have_no_box_where_asked(joint, table):
+    new = table.iloc[60:62].assign(g=["a", "z"])
+    with pytest.raises(stabconf.InputError, match="unseen='nan'"):
+        joint.conf_int_conformal(new)
+    with pytest.warns(stabconf.DataWarning, match="no answer"):
+        ends = joint.conf_int_conformal(new, unseen="nan")
+    assert ends.notna().all(axis=1).tolist() == [True, False]
+
+
 def test_groups_rank_among_their_own_rows(joint, table):
     new = table.iloc[60:66]
     ends = joint.conf_int_conformal(new, alpha=0.2, groups="g", method="stable")

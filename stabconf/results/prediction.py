@@ -82,7 +82,7 @@ class SeveralPrediction(Prediction):
     `SeveralResults.get_prediction`."""
 
     @property
-    def predicted_mean(self) -> pd.DataFrame:  # type: ignore[override]
+    def predicted_mean(self) -> pd.DataFrame:
         """Predictions, a column per response."""
         return self._results.predict(self._exog)
 

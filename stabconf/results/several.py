@@ -271,12 +271,11 @@ class SeveralResults(SeveralTables):
         >>> data = statecrime.load_pandas().data
         >>> res = stabconf.fit("violent + murder ~ poverty + urban", data.iloc[:40])
         >>> res.p_values(data.iloc[[40, 45]]).round(3).tolist()
+        [0.268, 0.976]
         """
         known = [design.responses(new) for design in self._designs]
         if any(y is None for y in known):
-            raise InputError(
-                f"new does not have the columns of the responses {self.model.endog_names!r}: add them"
-            )
+            raise InputError(f"new lacks columns of the responses {self.model.endog_names!r}: add them")
         responses = np.column_stack([y for y in known if y is not None])
         places = np.where(np.isnan(responses).any(axis=1), np.nan, np.arange(len(responses)))
         p = ask_own_p(self, new, places, groups, weights, self._p_of(responses))

@@ -61,8 +61,8 @@ class SeveralTables(BaseResults):
         =====================================================
                    residual scale mean width due to stability
         -----------------------------------------------------
-        violent              98.5      432.4              0 %
-        murder              1.719      7.573              0 %
+        violent              98.5      429.8              0 %
+        murder              1.719      7.554              0 %
         =====================================================
         """
         which = evenly(self.nobs, _SUMMARY_ROWS)
