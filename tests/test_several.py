@@ -356,7 +356,7 @@ def test_p_values_are_those_of_conformity_at_the_own_responses(joint, table):
     for label in ("r60", "r61", "r63"):
         assert p[label] == joint.conformity(new.loc[[label]], new.loc[label, ["y1", "y2"]])["p"].iloc[0]
     assert np.isnan(p["r62"])
-    with pytest.raises(stabconf.InputError, match="lacks columns of the responses 'y1 . y2'"):
+    with pytest.raises(stabconf.InputError, match=r"lacks columns of the responses 'y1 \+ y2'"):
         joint.p_values(new.drop(columns="y2"))
 
 

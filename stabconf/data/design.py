@@ -33,7 +33,7 @@ from .frames import (
 from .units import ColumnUnits, column_units
 from .unseen import unseen_rows
 
-__all__ = ["Design", "Unseen", "build_design", "caller_scope", "learned_units"]
+__all__ = ["Design", "Unseen", "build_design", "caller_scope"]
 
 Unseen = Literal["raise", "nan"]
 
@@ -397,22 +397,6 @@ def build_design(
     check_finite(design._Y, names, design.index, "data")
     check_finite(design.X, design.names, design.index, "data")
     return design.leaving_unseen(unseen)
-
-
-def learned_units(design: Design, standardize: bool = True) -> ColumnUnits:
-    """The `ColumnUnits` of a training design, with one warning that names constant columns."""
-    made, constant = column_units(design.X, design.kinds, standardize)
-    if constant.any():
-        columns = [name for name, is_constant in zip(design.names, constant, strict=True) if is_constant]
-        are, tells = "is", "its effect cannot be learned"
-        if len(columns) > 1:
-            are, tells = "are", "nothing of their effect can be learned"
-        warn_user(
-            f"{listed(columns, 'column')} of the design {are} constant in training, so {tells}: drop the "
-            "term if that is not meant",
-            DataWarning,
-        )
-    return made
 
 
 def _as_columns(names: list[str]) -> str:

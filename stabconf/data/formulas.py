@@ -238,7 +238,9 @@ def _check_responses(formula: str, info: patsy.DesignInfo) -> None:
             if factor.type != "numerical":
                 levels = list(factor.categories)[:5]
                 raise InputError(
-                    f"{response} is not numeric (levels {levels}): convert it, with .astype(float) say"
+                    f"{response} is not numeric (levels {levels}): convert it, with .astype(float) say; "
+                    "code categories as 0, 1, ..., and give their labels in that order to conformity or "
+                    "conformal_set"
                 )
         if part.stop - part.start != 1:
             raise InputError(

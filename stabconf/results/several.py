@@ -198,7 +198,7 @@ class SeveralResults(SeveralTables):
         ('exact', 'covers all 2 responses at once with probability at least 0.9')
         """
         options = given_options(locals())
-        for name in unknown:
+        for name in unknown.keys() - {"centre"}:
             raise InputTypeError(
                 f"option {name!r} is not for several responses, which share {_listed_options()}: drop it, "
                 f"or use results.components[{self.model.responses[0]!r}].conf_int_conformal for that one "

@@ -168,16 +168,14 @@ class SeveralTables(BaseResults):
     def _shown(self, new: New, alpha: Level, options: Options) -> list[Shown]:
         """What tables and figures show of each response; ranks are those of the boxes."""
         level = check_one_alpha(self._level(alpha))
-        ends = self.conf_int_conformal(new, alpha=level, **options)
-        mean = self.predict(new)
+        ends = self.conf_int_conformal(new, alpha=level, centre=True, **options)
         frame = self._design.frame_of(new)
         made = []
         for design in self._designs:
             name = design.response
-            lower, upper = (ends[name][side].to_numpy() for side in ("lower", "upper"))
+            mean, lower, upper = (ends[name][part].to_numpy() for part in ("centre", "lower", "upper"))
             y = responses_of(design, new, frame, None)
             attrs = {**ends.attrs, "response": name}
-            one = Shown(frame, mean[name].to_numpy(), lower, upper, y, attrs, new is None)
-            made.append(one)
+            made.append(Shown(frame, mean, lower, upper, y, attrs, new is None))
         ranks = ranks_of(self._design, new, options, made[0])
         return [replace(one, ranks=ranks) for one in made]
