@@ -14,6 +14,7 @@ from ..rank import Peers
 from ..sets import BAND_METHODS, Along, BandFits, Fits, Intervals, band_conformity, make_intervals
 from ..show.shown import Shown
 from ..show.summary import Summary, summarise_quantiles
+from ..threads import one_thread
 from .asking import ask_intervals, ask_p_values
 from .options import Among, Bound, Groups, New, Numbers, Options, PerRow, Side, given_options
 from .presentation import Presentation
@@ -245,6 +246,7 @@ class QuantileResults(Presentation):
         named.insert(0, "mean", made[self._central])
         return named
 
+    @one_thread
     def _intervals(
         self,
         rows: Rows,

@@ -23,6 +23,7 @@ from ..sets.training import Fitted, Parts, fit_rows, residual_scale
 from ..show.shown import Shown
 from ..show.summary import Summary, summarise
 from ..stability import default_bound
+from ..threads import one_thread
 from .asking import ask_p_values, label_sets
 from .options import Among, Bound, Groups, Level, New, Numbers, Options, PerRow, Side
 from .predictive import Predictive
@@ -219,6 +220,7 @@ class ObjectiveResults(Presentation):
         index = self._new_rows(exog)[1]
         return label_sets(p.reshape(-1, len(values)), index, list(candidates), level)
 
+    @one_thread
     def _intervals(
         self,
         rows: Rows,

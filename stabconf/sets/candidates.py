@@ -18,6 +18,7 @@ from ..path import ties_of
 from ..rank import Peers
 from ..solvers import minimise
 from ..stability import BaseFit, default_bound, new_rows, reach
+from ..threads import one_thread
 from .exact import make_sets
 from .fits import Fits
 from .request import check_side
@@ -42,6 +43,7 @@ def check_bound(fits: Fits, bound: str | None, side: str) -> str | None:
     return bound
 
 
+@one_thread
 def conformity(
     fits: Fits,
     row: np.ndarray,
@@ -132,6 +134,7 @@ def refitted(fits: Fits, row: np.ndarray, w: np.ndarray) -> Residuals:
         if solution is None or (steep and not solution.success):
             r[i], e[i], start = _tilted_to(fits, row, w[i], start)
         else:
+            fits.check_refit(solution)
             r[i], e[i], start = solution.r[:-1], solution.r[-1], solution.x
         theta[i] = start
     return r, e, ties_of(fits.problem.X, theta)
@@ -173,6 +176,7 @@ def _slope_at(base: BaseFit, distance: np.ndarray, before: np.ndarray) -> np.nda
     return np.minimum(slope, np.where(distance > 0, base.steepest(1), base.steepest(-1)))
 
 
+@one_thread
 def row_tau(fits: Fits, row: np.ndarray, bound: str, z: float | None = None) -> np.ndarray:
     """Stability bounds of one new row (1, p), in units of the response: those of the training rows and then
     its own (n + 1,). They hold for every response, or for ``z``."""

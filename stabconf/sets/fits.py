@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from ..data.units import location_scale
+from ..errors import ConvergenceWarning, warn_user
 from ..losses import Loss
 from ..path import ClippedFit, crossover, sharpened
 from ..solvers import Problem, Solution, TieBreak, minimise, smallest_norm, solve, vanishing_ridge
@@ -131,11 +132,12 @@ class Fits:
 
     @cached_property
     def clipped(self) -> ClippedFit:
-        """The `ClippedFit`: by the default solver, for paths start at a minimiser and not near one."""
-        usual = self.solving["solver"] != "scipy" and self.solving["tol"] <= 1e-8
+        """The `ClippedFit`: paths start at a minimiser and not near one, whatever ``tol`` is."""
         solution = self.base.solution
-        if not (usual and solution.success):
-            solution = minimise(self.problem, self.ties.coordinates(self.start))
+        if not (solution.success and self.solving["tol"] <= 1e-8):
+            solution = minimise(
+                self.problem, self.ties.coordinates(self.start), solver=self.solving["solver"]
+            )
         return crossover(ClippedFit.of(self.problem, solution, self.ties.extra))
 
     @cached_property
@@ -146,7 +148,11 @@ class Fits:
             return None
         ties = vanishing_ridge(self.problem)
         problem = ties.apply(self.problem)
-        return crossover(ClippedFit.of(problem, minimise(problem, self.clipped.theta), ties.extra))
+        return crossover(
+            ClippedFit.of(
+                problem, minimise(problem, self.clipped.theta, solver=self.solving["solver"]), ties.extra
+            )
+        )
 
     @cached_property
     def solution(self) -> Solution:
@@ -156,14 +162,27 @@ class Fits:
     def refit(self, tilt: np.ndarray) -> tuple[np.ndarray, float]:
         """Fresh coefficients and their certified radius at a tilt (p,), where a path cannot be trusted."""
         problem = replace(self.problem, tilt=tilt)
-        solution = sharpened(problem, minimise(problem, self.base.solution.x), self.ties.extra)
+        solution = self._solved(problem, self.base.solution.x)
         return solution.x, solution.radius
 
     def augmented(self, row: np.ndarray, w: float, start: np.ndarray | None = None) -> Solution:
         """The `Solution` with a new row (p,) of response ``w``, both in units of the fit."""
         problem = self.problem
         problem = replace(problem, X=np.vstack([problem.X, row]), v=np.append(problem.v, w))
-        return sharpened(problem, minimise(problem, start), self.ties.extra)
+        return self._solved(problem, start)
+
+    def _solved(self, problem: Problem, start: np.ndarray | None) -> Solution:
+        """The `Solution` of a problem near the training rows', by the solver that was asked for."""
+        return sharpened(problem, minimise(problem, start, **self.solving), self.ties.extra)
+
+    def check_refit(self, solution: Solution) -> None:
+        """Warn where a fit with a new row did not reach its tolerance."""
+        if not solution.success:
+            warn_user(
+                f"a refit with a new row did not converge in {self.solving['max_iter']} steps: raise "
+                "max_iter in fit; the interval may be off",
+                ConvergenceWarning,
+            )
 
     def responses(self, z: np.ndarray | float) -> np.ndarray:
         """Responses in units of the fit."""

@@ -77,8 +77,9 @@ def _path(fits: Fits, row: np.ndarray, queries: np.ndarray, bound: str) -> tuple
     w = fits.responses(queries)
     theta = np.empty((len(w), len(row)))
     for j, response in enumerate(w):
-        start = fits.augmented(row, response, start).x
-        theta[j] = start
+        solution = fits.augmented(row, response, start)
+        fits.check_refit(solution)
+        theta[j] = start = solution.x
     moves = reach(base, new_rows(base, row[None], bound), bound)
     apart = np.array([base.steepest(-1) + base.steepest(1)])  # of any two tilts
     tau = moves.tau(apart)[0]
