@@ -30,6 +30,7 @@ class _OneThread(ContextDecorator):
                 # Looking for the libraries takes 200 times as long as telling them.
                 self._controller = self._controller or ThreadpoolController()
                 self._limit = self._controller.limit(limits=1, user_api="blas")
+                self._release()
             self._inside += 1
 
     def __exit__(
@@ -39,6 +40,12 @@ class _OneThread(ContextDecorator):
             self._inside -= 1
             if not self._inside:
                 self._limit.restore_original_limits()
+                self._release()
+
+    def _release(self) -> None:
+        """Let any Python thread set the number: the last that leaves need not be the first that came."""
+        for library in self._controller.lib_controllers:
+            getattr(library, "clear_controlling_thread", bool)()  # threadpoolctl 3.8 and later
 
 
 one_thread = _OneThread()
