@@ -131,7 +131,7 @@ def rivals_table(report, table, label, repeats, seed):
 
 
 def routes_table(report, table, label, repeats):
-    """``solver="newton"``, ``"scipy"`` and ``"statsmodels"`` on the same problems, with their certificates."""
+    """``solver="newton"``, ``"scipy"`` and ``"statsmodels"`` on the same problems, and their gaps."""
     features = table.drop(columns=TARGET).to_numpy()
     response = table[TARGET].to_numpy()
     rows = []
