@@ -14,6 +14,7 @@ import numpy as np
 from ..path import ties_of
 from ..rank import Peers
 from ..stability import BaseFit, default_bound, new_rows, reach
+from ..threads import one_thread
 from .exact import make_sets
 from .fits import Fits, Residuals
 from .request import check_side
@@ -35,6 +36,7 @@ def check_bound(fits: Fits, bound: str | None, side: str) -> str | None:
     return bound
 
 
+@one_thread
 def conformity(
     fits: Fits,
     row: np.ndarray,
@@ -124,6 +126,7 @@ def _slope_at(base: BaseFit, distance: np.ndarray, before: np.ndarray) -> np.nda
     return np.minimum(slope, np.where(distance > 0, base.steepest(1), base.steepest(-1)))
 
 
+@one_thread
 def row_tau(fits: Fits, row: np.ndarray, bound: str, z: float | None = None) -> np.ndarray:
     """Stability bounds of one new row (1, p), in units of the response: those of the training rows and then
     its own (n + 1,). They hold for every response, or for ``z``."""
