@@ -424,6 +424,11 @@ def test_a_response_that_is_fitted_perfectly_leaves_the_other_alone(table):
     np.testing.assert_allclose(ends["y1"], alone, rtol=1e-4)
 
 
+def test_no_new_rows_give_no_boxes(joint, table):
+    assert joint.conf_int_conformal(table.iloc[:0]).shape == (0, 4)
+    assert joint.get_prediction(table.iloc[:0]).summary_frame().shape == (0, 6)
+
+
 def test_too_few_rows_give_the_whole_plane(table):
     res = stabconf.fit("y1 + y2 ~ x", table.iloc[:8])
     for method in ("exact", "stable", "cv+"):

@@ -101,7 +101,8 @@ def ask_intervals(
         own = designs[place % len(designs)]
         frames.append(_interval_frame(intervals, complete, index, own, units, more))
         if centre:
-            mean = results._predictions(rows.X).reshape(len(rows), -1)[:, place % len(designs)].copy()
+            found = results._predictions(rows.X)
+            mean = found if len(designs) == 1 else found[:, place % len(designs)]
             mean[complete] = mean[complete] if intervals.centre is None else intervals.centre
             frames[-1]["centre"] = mean if units is None else units.back(mean)
     if len(designs) > 1:
