@@ -15,7 +15,7 @@ from ..data.design import Design
 from ..data.groups import Ranking, as_ranking
 from ..errors import InputError, InputTypeError
 from ..rank import Peers
-from ..sets import Along, Intervals
+from ..sets import Intervals
 from .advice import warn_about, warn_of_thresholds
 from .options import Groups, New, Numbers, Options, PerRow, Side, as_along, as_responses, as_scale
 from .rows import Rows
@@ -94,30 +94,45 @@ def ask_p_values(
     groups: Groups,
     weights: PerRow,
     names: Sequence[str],
-    values: Callable[[np.ndarray, np.ndarray, Peers, Along | None], np.ndarray],
+    values: Callable[..., np.ndarray],
     conditional: str | None = None,
+    z_hat: PerRow = None,
 ) -> pd.DataFrame:
     """The frame of ``conformity``, a column per name.
 
     ``values`` are those of one row (p,) at candidates (g,), among its peers or along a design,
-    (len(names), g).
+    (len(names), g); where ``z_hat`` is given, it is told these responses too (b,).
     """
     candidates = check_candidates(z)
     rows, index = results._rows(exog)
     ranking, complete = _ranked(results, exog, rows, groups, weights)
     along = None
     if conditional is not None:
-        if ranking is not None:
-            raise InputError("conditional= takes the place of groups and weights: drop one of them")
+        if ranking is not None or z_hat is not None:
+            raise InputError("conditional= takes the place of groups, weights and z_hat: drop one of them")
         along, complete = as_along(conditional, results._design, exog, complete)
+    at_hat = None
+    if z_hat is not None:
+        at_hat = np.full((len(rows), _count(z_hat)), np.nan)
+        frame = results._design.frame_of(exog)
+        told = as_responses(z_hat, frame, results._predictions(rows.X), complete)
+        at_hat[complete] = told.reshape(np.count_nonzero(complete), -1)
     places = np.flatnonzero(complete)
     everyone = [(np.arange(len(places)), Peers(results.nobs))]
     out = np.full((len(rows), len(names), len(candidates)), np.nan)
     for which, peers in everyone if ranking is None else ranking.parts(complete):
         for i, at in enumerate(places[which]):
             own = None if along is None else along.take(slice(i, i + 1))
-            out[at] = values(rows.as_fitted[at], candidates * rows.root[at], peers.take(i), own)
-    return _conformity_frame(out, index, candidates, names)
+            more = () if at_hat is None else (at_hat[at] * rows.root[at],)
+            out[at] = values(rows.as_fitted[at], candidates * rows.root[at], peers.take(i), own, *more)
+    made = _conformity_frame(out, index, candidates, names)
+    made.attrs = {} if at_hat is None else {"z_hat": at_hat.tolist()}
+    return made
+
+
+def _count(z_hat: PerRow) -> int:
+    """How many responses a row is given."""
+    return len(z_hat) if isinstance(z_hat, (list, tuple)) else 1
 
 
 def _ranked(

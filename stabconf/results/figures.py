@@ -23,7 +23,7 @@ from ..show.plots import (
 )
 from ..show.shown import Shown
 from .exchangeability import CheckedResults
-from .options import Bound, Level, New, Numbers, Side
+from .options import Bound, Level, New, Numbers, PerRow, Side
 from .penalty_path import as_penalties, stability_path
 from .showing import check_judged, coverage_by, shown_of, shown_of_levels
 from .spec import ModelSpec
@@ -83,6 +83,7 @@ class Figures(CheckedResults):
         side: Side = "two-sided",
         bound: Bound = None,
         ax: Axes = None,
+        z_hat: PerRow = None,
     ) -> Axes:
         """The conformity function of one row: p, between p_lo and p_up, with the set marked.
 
@@ -96,6 +97,8 @@ class Figures(CheckedResults):
             As in `conf_int_conformal`.
         ax : matplotlib Axes, optional
             Where it is drawn; a new figure by default.
+        z_hat : float, "prediction", callable or list of these, optional
+            Responses whose fits the bounds are taken from, as in `conformity`; they are marked.
 
         Examples
         --------
@@ -121,12 +124,15 @@ class Figures(CheckedResults):
         if z is None:
             z = _candidates(lower, upper, shown.mean[0], self._design.y)
         candidates = np.sort(check_candidates(z))
-        p = self.conformity(new, candidates, side, **({} if bound is None else {"bound": bound}))
+        given = {"bound": bound, "z_hat": z_hat}
+        more = {name: value for name, value in given.items() if value is not None}
+        p = self.conformity(new, candidates, side, **more)
         # Without bounds the curve itself stands for them.
         exact, low, high = (p.get(name, p["p"]).to_numpy() for name in ("p", "p_lo", "p_up"))
         pieces = next(iter(shown.attrs["pieces"].values()), [(lower, upper)])
         labels = shown.attrs["alpha"], shown.mean[0], shown.attrs["response"]
-        return draw_conformity(candidates, exact, low, high, pieces, *labels, ax)
+        (pinned,) = p.attrs.get("z_hat", [()])
+        return draw_conformity(candidates, exact, low, high, pieces, *labels, ax, pinned)
 
     def plot_widths(
         self, new: New = None, by: By = None, alpha: Level = None, ax: Axes = None, **options: Any

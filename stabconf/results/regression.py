@@ -60,8 +60,12 @@ class ObjectiveResults(Presentation):
         groups: Groups = None,
         weights: PerRow = None,
         conditional: str | None = None,
+        z_hat: PerRow = None,
     ) -> pd.DataFrame:
         """The conformity function: exact p-values of candidate responses, between stability bounds.
+
+        ``p`` is the share of the rows, the new one among them, whose score is at least the new one's. The
+        paper's pi(z) counts the others alone: p = pi + 1/N with N = n + 1.
 
         Parameters
         ----------
@@ -72,12 +76,19 @@ class ObjectiveResults(Presentation):
         side, bound, groups, weights, conditional : optional
             As in `conf_int_conformal`. Along a formula p is the largest alpha at which a candidate is in
             the set, and has no stability bounds.
+        z_hat : float, "prediction", callable or list of these, optional
+            As in `conf_int_conformal`: take the bounds from the fit that has the new row at this response
+            (the paper's pi_lo(z, z_hat) and pi_up(z, z_hat), literally so with ``bound="paper"``), by
+            default from the fit without it. Of several responses the largest ``p_lo`` and the smallest
+            ``p_up`` count.
 
         Returns
         -------
         DataFrame
-            ``p``, ``p_lo`` and ``p_up``, indexed by the rows of ``exog`` and by ``z``. A candidate is in
-            the conformal set if ``p > alpha``. NaN where a row has a missing value.
+            ``p``, ``p_lo``, ``p_up`` and ``gap``, which is ``p_up - p_lo``, indexed by the rows of ``exog``
+            and by ``z``. A candidate is in the conformal set if ``p > alpha``, and surely so if
+            ``p_lo > alpha``. Where no bound applies ``p_lo`` is 0 and ``p_up`` 1. NaN where a row has a
+            missing value.
 
         Examples
         --------
@@ -85,19 +96,20 @@ class ObjectiveResults(Presentation):
         >>> from statsmodels.datasets import engel
         >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
         >>> res.conformity({"income": [500.0]}, z=[250.0, 400.0, 600.0]).round(3).reset_index(drop=True)
-               p   p_lo   p_up
-        0  0.157  0.153  0.157
-        1  0.758  0.758  0.758
-        2  0.030  0.030  0.030
+               p   p_lo   p_up    gap
+        0  0.157  0.153  0.157  0.004
+        1  0.758  0.758  0.758  0.000
+        2  0.030  0.030  0.030  0.000
         """
         used = check_bound(self._fits, bound, side)
 
         def values(
-            row: np.ndarray, candidates: np.ndarray, peers: Peers, along: Along | None
+            row: np.ndarray, candidates: np.ndarray, peers: Peers, along: Along | None, *at: np.ndarray
         ) -> np.ndarray:
-            return conformity(self._fits, row, candidates, side, used, peers, along)
+            return conformity(self._fits, row, candidates, side, used, peers, along, *at)
 
-        return ask_p_values(self, exog, z, groups, weights, ("p", "p_lo", "p_up"), values, conditional)
+        names = ("p", "p_lo", "p_up", "gap")
+        return ask_p_values(self, exog, z, groups, weights, names, values, conditional, z_hat)
 
     def predictive(
         self,
