@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.formula.api as smf
 from problems import LOSS_INSTANCES, draw, fits_of
 from referee import conic_minimiser, p_value, refit
 
@@ -173,3 +174,88 @@ def test_the_figure_of_conformity_marks_z_hat():
     assert "z_hat" in ax.get_legend_handles_labels()[1]
     (marks,) = [each for each in ax.collections if each.get_label() == "z_hat"]
     np.testing.assert_allclose(marks.get_offsets()[:, 0], [-1.0, 2.0])
+
+
+# Constants -------------------------------------------------------------------------------------------
+
+
+def test_the_penalty_of_the_papers_objective_is_two_lambda_n_plus_one_over_n():
+    X, y, x_new = paper_rows()
+    rows, v = np.vstack([X, x_new]), np.append(y, 1.3)
+    res = paper_fit(X, y)
+    assert res.constants["lambda"] == pytest.approx(LAMBDA)
+
+    def objective(beta):  # as the paper writes it
+        return np.mean(np.abs(v - rows @ beta)) + LAMBDA * beta @ beta
+
+    fits = res._fits
+    found = fits.scale * fits.augmented(x_new, float(fits.responses(1.3))).x
+    least = objective(found)
+    rng = np.random.default_rng(0)
+    for step in 10.0 ** rng.uniform(-4, 0, 200):
+        assert objective(found + step * rng.standard_normal(3)) > least - 1e-12
+    np.testing.assert_allclose(rows @ found, naive_fit(X, y, x_new, 1.3), atol=1e-6)
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+@pytest.mark.parametrize("loss", [LAD(), Quantile(0.8), Huber(0.7), Squared()], ids=lambda loss: loss.name)
+def test_constants_and_the_formula_of_each_bound_give_tau(loss, standardize):
+    X, y, x_new = paper_rows(n=60)
+    res = stabconf.fit(
+        "y ~ x0 + x1 + x2 - 1", frame_of(X, y), loss=loss, penalty=0.8, standardize=standardize
+    )
+    c, N, unit = res.constants, len(y) + 1, res._fitted.scale
+    rows, new = res._X, 0.5 * x_new
+    own = res._new_rows(frame_of(new[None]))[0][0]
+    a = np.linalg.norm(np.vstack([rows, own]), axis=1) / np.sqrt(2 * N * c["lambda"])
+    if np.isfinite(c["rho"]):
+        expected = {"norm": c["rho"] * a * a[-1], "paper": 2 * c["rho"] * a * a[-1]}
+    else:
+        slope = 2 * np.sqrt(2 * c["nu"] * c["C"])
+        expected = {"paper": slope * a * a[-1] / (1 - c["nu"] * a[-1] ** 2)}
+    for bound, tau in expected.items():
+        made = res.tau(frame_of(new[None]), bound=bound).to_numpy()[0]
+        np.testing.assert_allclose(made, unit * tau, rtol=1e-6, atol=1e-6 * unit)
+
+
+def test_constants_are_those_of_the_objective_that_is_fitted():
+    X, y, _ = paper_rows()
+    data = frame_of(X, y)
+    lad = stabconf.fit("y ~ x0", data)
+    assert lad.constants.attrs == {"bound": "norm", "tau": "rho a_i a_N"}
+    assert lad.constants["lambda"] == pytest.approx(0.01 * 40 / 82)
+    assert lad.constants["C"] == pytest.approx(np.ptp(y) / lad._fitted.scale)
+    huber = stabconf.fit("y ~ x0", data, loss=Huber(1.5), penalty=0.1, l1_ratio=0.25)
+    assert huber.constants["rho"] == pytest.approx(1.5 * huber.scale / huber._fitted.scale)
+    assert huber.constants["nu"] == 1.0
+    assert huber.constants["lambda"] == pytest.approx(0.1 * 0.75 * 40 / 82)
+    assert huber.constants.attrs["bound"] == "curvature"
+    none = stabconf.fit("y ~ x0", data, penalty=0.0).constants
+    assert none["lambda"] == 0 and none.attrs == {"bound": None, "tau": None}
+    ols = stabconf.conformal(smf.ols("y ~ x0", data).fit()).constants
+    assert ols["lambda"] == 0 and ols["rho"] == np.inf and ols["nu"] == 1.0
+
+
+def test_the_summary_says_the_constants_and_the_formula_of_tau():
+    X, y, _ = paper_rows()
+    data = frame_of(X, y)
+    for res, tau in (
+        (stabconf.fit("y ~ x0", data), "tau_i = rho a_i a_N, with a_i = |x_i| / sqrt(2 N lambda)"),
+        (stabconf.fit("y ~ x0", data, penalty=0.0), "No stability bound applies"),
+        (stabconf.conformal(smf.ols("y ~ x0", data).fit()), "tau_i = |l'(z - mu_0(x_N))| |x_i| |x_N|"),
+    ):
+        text = " ".join(str(res.summary()).split())
+        assert "Constants: rho" in text and "lambda" in text and tau in text
+
+
+@pytest.mark.parametrize("length", [1.5, 2.0, 3.0])
+def test_the_constant_of_the_published_code_fails_for_new_rows_longer_than_two(length):
+    """2 rho |x_i| / (N lambda), without the norm of the new row; ours has it in it."""
+    X, y, x_new = np.ones((4, 1)), np.array([-100.0, -100.0, 100.0, 100.0]), np.array([length])
+    low, high = (naive_fit(X, y, x_new, z) for z in (-1e3, 1e3))
+    moved = np.abs(high - low)
+    published = 2.0 * np.append(X[:, 0], length) / (5 * LAMBDA)
+    np.testing.assert_allclose(moved / published, length / 2.0, rtol=1e-6)
+    np.testing.assert_allclose(moved, naive_tau(X, x_new), rtol=1e-6)
+    certified = paper_fit(X, y).tau(frame_of(x_new[None]), bound="paper").to_numpy()[0]
+    np.testing.assert_allclose(moved, certified, rtol=1e-6)

@@ -16,13 +16,14 @@ from ..checks import check_candidates, check_one_alpha
 from ..data.design import Design
 from ..data.units import ColumnUnits
 from ..errors import AssumptionError
+from ..losses import Loss
 from ..penalties import as_penalty
 from ..rank import Peers
 from ..sets import Along, Fits, Intervals, check_bound, conformity, make_intervals, row_tau
 from ..sets.training import Fitted, Parts, fit_rows, residual_scale
 from ..show.shown import Shown
 from ..show.summary import Summary, summarise
-from ..stability import default_bound
+from ..stability import BOUNDS, default_bound, named_constants
 from .asking import ask_p_values, label_sets
 from .options import Among, Bound, Groups, Level, New, Numbers, Options, PerRow, Side
 from .predictive import Predictive
@@ -38,8 +39,9 @@ _PLAIN = {"method", "side", "tol", "n_jobs", "progress"}  # options that leave s
 class ObjectiveResults(Presentation):
     """Results of a model that minimises a loss and a penalty.
 
-    A subclass has ``_fits``, the `Fits` of its rows, and ``_tables(exact, stable, where)``, the summary of
-    two kinds of `Intervals` at some points; a string says why a method refuses.
+    A subclass has ``_fits``, the `Fits` of its rows; ``_objective``, its loss, ridge weights (p,) and unit of
+    the response; and ``_tables(exact, stable, where)``, the summary of two kinds of `Intervals` at some
+    points; a string says why a method refuses.
     """
 
     model: ModelSpec
@@ -48,8 +50,49 @@ class ObjectiveResults(Presentation):
     def _fits(self) -> Fits:
         raise NotImplementedError
 
+    @property
+    def _objective(self) -> tuple[Loss, np.ndarray, float]:
+        raise NotImplementedError
+
     def _tables(self, exact: Intervals | str, stable: Intervals | str, where: str) -> Summary:
         raise NotImplementedError
+
+    @property
+    def constants(self) -> pd.Series:
+        """The constants that stability bounds are made of, by the paper's names, in units of the fit.
+
+        ``rho`` is the largest slope of the loss and ``nu`` its largest curvature (infinite where there is
+        none); ``gamma`` the Lipschitz constant of the score in the prediction and ``L_Phi`` that of the
+        model, both 1; ``lambda`` the paper's: with N = n + 1 rows the objective is the mean loss plus
+        ``lambda |b|^2``, so that ``penalty * (1 - l1_ratio) = 2 lambda (n + 1) / n``; and ``C`` the largest
+        loss over the range of the responses. ``attrs`` have the ``bound`` that is used unless another is
+        named, and the formula of its ``tau``, with ``a_i = |x_i| / sqrt(2 N lambda)``; None where none
+        applies.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad")
+        >>> res.constants.round(4)
+        rho       1.0000
+        nu           inf
+        gamma     1.0000
+        lambda    0.0050
+        L_Phi     1.0000
+        C         7.6383
+        Name: constants, dtype: float64
+        >>> res.constants.attrs
+        {'bound': 'norm', 'tau': 'rho a_i a_N'}
+        """
+        loss, ridge, unit = self._objective
+        spread = float(np.ptp(self._design.y)) / unit
+        out = pd.Series(named_constants(loss, ridge, spread, self.nobs), name="constants")
+        bound, penalised = default_bound(loss), bool(np.all(ridge > 0))
+        none = loss.kind == "step" and not penalised
+        tau = None if none else BOUNDS[bound].formula(loss, penalised)
+        out.attrs = {"bound": None if none else bound, "tau": tau}
+        return out
 
     def conformity(
         self,
@@ -341,6 +384,10 @@ class Results(ObjectiveResults):
         """Ridge and lasso weights, two (p,) arrays."""
         slopes = np.arange(len(self._design.names)) != self._design.intercept
         return self.model.penalty.weights(self.nobs, slopes)
+
+    @property
+    def _objective(self) -> tuple[Loss, np.ndarray, float]:
+        return self._fitted.loss, self._weights[0], self._fitted.scale
 
     @cached_property
     def _fits(self) -> Fits:

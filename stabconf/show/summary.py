@@ -101,7 +101,8 @@ def summarise(
         _coefficient_table(design, ["coef", "standardized"], columns),
         *_interval_tables(exact, stable, where),
     ]
-    return FitSummary(tables, _interval_notes(exact) + _fit_notes(results, design))
+    notes = [*_interval_notes(exact), *_fit_notes(results, design), _constants_note(results)]
+    return FitSummary(tables, notes)
 
 
 def summarise_estimator(results: _Results, design: Design, made: Sequence[_Intervals]) -> FitSummary:
@@ -176,7 +177,7 @@ def summarise_model(
         *_interval_tables(exact, stable, where),
     ]
     notes = [*_interval_notes(exact), "Coefficients are those of statsmodels.", *recipe.notes]
-    return FitSummary(tables, notes + _transformed_note(design))
+    return FitSummary(tables, [*notes, *_transformed_note(design), _constants_note(results)])
 
 
 def _fit_table(title: str | None, design: Design, left: _Pairs, right: _Pairs) -> SimpleTable:
@@ -280,6 +281,17 @@ def _fit_notes(results: _Results, design: Design) -> list[str]:
             "Raise max_iter or penalty."
         )
     return notes
+
+
+def _constants_note(results: _Results) -> str:
+    """The constants of the paper and the tau that they give."""
+    known = results.constants
+    told = ", ".join(f"{name} {_number(value)}" for name, value in known.items())
+    tau = known.attrs["tau"]
+    if tau is None:
+        return f"Constants: {told}. No stability bound applies without a penalty."
+    norms = ", with a_i = |x_i| / sqrt(2 N lambda)" if "a_i" in tau else ""
+    return f"Constants: {told}. tau_i = {tau}{norms}."
 
 
 def _transformed_note(design: Design) -> list[str]:
