@@ -169,9 +169,9 @@ class BaseResults:
         bound : {"curvature", "norm", "ball", "paper"}
             Stability bound of "stable", "replace_one", "batch" and "interpolation"; by default "curvature"
             for losses with curvature, else "norm". "paper" is the paper's constant with the norm of the new
-            row in it, 2 rho a_i a_N (``res.constants`` has its parts). Above 10,000 new rows their norms are
-            rounded up by at most 0.4 %, which makes the part of the width that is owed to stability larger
-            by about as much.
+            row in it, 2 rho a_i a_N (see ``res.constants``). Above 10,000 new rows their norms are rounded
+            up by at most 0.4 %, which makes the part of the width that is owed to stability larger by about
+            as much.
         inner : bool
             Add ``inner_lower``, ``inner_upper``, an interval contained in the exact set; for the methods
             that take ``bound``.

@@ -39,8 +39,8 @@ _PLAIN = {"method", "side", "tol", "n_jobs", "progress"}  # options that leave s
 class ObjectiveResults(Presentation):
     """Results of a model that minimises a loss and a penalty.
 
-    A subclass has ``_fits``, the `Fits` of its rows; ``_objective``, its loss, ridge weights (p,) and unit of
-    the response; and ``_tables(exact, stable, where)``, the summary of two kinds of `Intervals` at some
+    A subclass has ``_fits``, the `Fits` of its rows; ``_objective``, its loss, ridge weights (p,) and the
+    unit of its response; and ``_tables(exact, stable, where)``, the summary of two kinds of `Intervals` at some
     points; a string says why a method refuses.
     """
 
