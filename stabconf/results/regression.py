@@ -40,8 +40,8 @@ class ObjectiveResults(Presentation):
     """Results of a model that minimises a loss and a penalty.
 
     A subclass has ``_fits``, the `Fits` of its rows; ``_objective``, its loss, ridge weights (p,) and the
-    unit of its response; and ``_tables(exact, stable, where)``, the summary of two kinds of `Intervals` at some
-    points; a string says why a method refuses.
+    unit of its response; and ``_tables(exact, stable, where)``, the summary of two kinds of `Intervals` at
+    some points; a string says why a method refuses.
     """
 
     model: ModelSpec
