@@ -1,15 +1,25 @@
 """The paper's own objects against naive implementations of them, and the page that says where each is."""
 
+import ast
+import re
+from importlib import import_module
+
 import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 from problems import LOSS_INSTANCES, draw, fits_of
 from referee import conic_minimiser, p_value, refit
+from scipy.optimize import minimize
+from sklearn.linear_model import Lasso
+from test_docs import names_of
+from test_layout import PACKAGE, ROOT
 
 import stabconf
-from stabconf.losses import LAD, Huber, Linex, Quantile, Squared
+from stabconf.losses import LAD, Huber, Linex, LogCosh, Quantile, Squared
+from stabconf.rank import Peers, conformal_rank
 from stabconf.sets import conformity
+from stabconf.study.comparison import oracle
 
 LAMBDA = 0.05
 
@@ -259,3 +269,172 @@ def test_the_constant_of_the_published_code_fails_for_new_rows_longer_than_two(l
     np.testing.assert_allclose(moved, naive_tau(X, x_new), rtol=1e-6)
     certified = paper_fit(X, y).tau(frame_of(x_new[None]), bound="paper").to_numpy()[0]
     np.testing.assert_allclose(moved, certified, rtol=1e-6)
+
+
+# What else the page names ----------------------------------------------------------------------------
+
+
+def test_the_rule_of_the_paper_covers_too_little_and_ours_does_not():
+    """The rank of an exchangeable row is uniform on 1..N: count the ranks that are kept."""
+    for n, alpha in ((10, 0.1), (9, 0.1), (25, 0.15), (99, 0.05)):
+        N = n + 1
+        ranks = np.arange(1, N + 1)
+        scores = np.arange(1.0, n + 1.0)  # of the training rows; the new one falls between two of them
+        paper = np.mean(1 - ranks / N >= alpha - 1e-11)
+        p = [float(Peers(n).p(scores >= rank - 0.5)) for rank in ranks]
+        ours = np.mean(np.array(p) > alpha + 1e-11)
+        assert 1 - alpha - 1e-11 <= ours <= 1 - alpha + 1 / N
+        assert paper == pytest.approx(np.floor((1 - alpha) * N + 1e-9) / N)
+        assert np.mean(scores[conformal_rank(alpha, n) - 1] >= ranks - 0.5) == ours
+    assert np.mean(1 - np.arange(1, 12) / 11 >= 0.1) == 9 / 11
+
+
+def test_exact_sets_of_ridge_are_those_of_the_hat_matrix():
+    """The ridge confidence machine: residuals are lines a + b z; p changes where two sizes are equal."""
+    X, y, x_new = paper_rows(n=30, seed=3)
+    rows, N = np.vstack([X, x_new]), 31
+    hat = rows @ np.linalg.solve(rows.T @ rows + 2 * N * LAMBDA * np.eye(3), rows.T)
+    a, b = (np.eye(N) - hat) @ np.append(y, 0.0), (np.eye(N) - hat)[:, -1]
+    with np.errstate(divide="ignore"):
+        turns = np.concatenate([(a[:-1] - a[-1]) / (b[-1] - b[:-1]), -(a[:-1] + a[-1]) / (b[-1] + b[:-1])])
+    turns = np.sort(turns[np.isfinite(turns)])
+    res = paper_fit(X, y, Squared())
+    for alpha in (0.1, 0.35):
+        middles = np.concatenate([[turns[0] - 1], 0.5 * (turns[:-1] + turns[1:]), [turns[-1] + 1]])
+        sizes = np.abs(a + np.outer(middles, b))
+        inside = (1 + np.sum(sizes[:, :-1] >= sizes[:, -1:], axis=1)) / N > alpha
+        ends = turns[np.flatnonzero(np.diff(inside.astype(int)))]
+        made = res.conf_int_conformal(frame_of(x_new[None]), alpha=alpha).iloc[0]
+        np.testing.assert_allclose(made, [ends[0], ends[-1]], rtol=1e-9)
+
+
+def test_exact_sets_of_the_lasso_flip_the_p_value_of_scikit_learns():
+    X, y, x_new = paper_rows(n=40, p=6, seed=5)
+    terms, alpha = " + ".join(f"x{j}" for j in range(6)), 0.2
+    res = stabconf.fit(
+        f"y ~ {terms} - 1", frame_of(X, y), loss="squared", penalty=1.6, l1_ratio=1.0, standardize=False
+    )
+    ends = res.conf_int_conformal(frame_of(x_new[None]), alpha=alpha).iloc[0].to_numpy()
+    rows = np.vstack([X, x_new])
+    lasso = Lasso(alpha=1.6 * 40 / 41, fit_intercept=False, tol=1e-13, max_iter=100_000)
+
+    def p(z):
+        v = np.append(y, z)
+        fitted = lasso.fit(rows, v)
+        assert 0 < np.count_nonzero(fitted.coef_) < 6  # some are left out: the penalty bites
+        return p_value(v - fitted.predict(rows))
+
+    tiny = 1e-5 * np.array([1.0, -1.0])
+    assert min(p(z) for z in ends + tiny) > alpha >= max(p(z) for z in ends - tiny)
+
+
+def test_the_papers_log_cosh_is_ours_with_the_penalty_divided():
+    """gamma log(cosh(r) / gamma) and log cosh r differ by the factor gamma and a constant."""
+    X, y, _ = paper_rows()
+    gamma, penalty = 2.5, 0.4
+    res = stabconf.fit(
+        "y ~ x0 + x1 + x2 - 1",
+        frame_of(X, y),
+        loss=LogCosh(1.0),
+        penalty=penalty / gamma,
+        standardize=False,
+    )
+
+    def objective(beta):
+        return np.sum(gamma * np.log(np.cosh(y - X @ beta) / gamma)) + len(y) * penalty / 2 * beta @ beta
+
+    found = minimize(objective, np.zeros(3), method="BFGS", options={"gtol": 1e-9})
+    np.testing.assert_allclose(res.params, found.x, atol=1e-6)
+
+
+def test_the_gap_falls_as_rows_are_added():
+    """N tau is constant here, and the gap is about the share of scores within tau of each other."""
+    gaps = []
+    for n in (50, 400, 3200):
+        X, y, x_new = paper_rows(n=n, seed=6)
+        z = np.linspace(*np.quantile(y, [0.05, 0.95]), 30)
+        gaps.append(paper_fit(X, y).conformity(frame_of(x_new[None]), z, z_hat=0.0, bound="paper")["gap"])
+    means = [gap.mean() for gap in gaps]
+    assert means[0] > 2 * means[1] > 4 * means[2]
+
+
+def test_the_oracle_is_the_order_statistic_of_the_fit_that_has_seen_the_response():
+    X, y, x_new = paper_rows(seed=8)
+    predicted = naive_fit(X, y, x_new, 2.0)
+    far = np.sort(np.abs(y - predicted[:-1]))[int(np.ceil(0.9 * 41)) - 1]
+    made = oracle(paper_fit(X, y), frame_of(x_new[None]), [2.0], alpha=0.1).iloc[0]
+    np.testing.assert_allclose(made, [predicted[-1] - far, predicted[-1] + far], atol=1e-6)
+
+
+# The benchmark ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def curves(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return import_module("paper_curves")
+
+
+def test_the_units_of_the_benchmark_are_the_papers(curves):
+    table = curves.synthetic(30)
+    assert table.frame.shape == (30, 101)
+    np.testing.assert_allclose(np.linalg.norm(table.frame[table.features], axis=0), 1.0)
+    assert table.frame["y"].mean() == pytest.approx(0) and np.std(table.frame["y"]) == pytest.approx(1)
+    training, _, y = curves.parted(table)
+    assert curves.published_lad(table, training).constants["lambda"] == pytest.approx(0.5)
+    z = curves.candidates(y, 100)
+    assert len(z) == 100 and np.ptp(z) == pytest.approx(1.5 * np.ptp(y))
+
+
+def test_the_constant_of_the_published_code_is_reproduced_by_name(curves):
+    table = curves.synthetic(30)
+    training, new, y = curves.parted(table)
+    X, x_new = training[table.features].to_numpy(), new[table.features].to_numpy()[0]
+    predicted = curves.predictions_at(table, training, new, 0.0)
+    np.testing.assert_allclose(predicted, naive_fit(X, y, x_new, 0.0, lam=0.5), atol=1e-6)
+    rows = np.vstack([X, x_new])
+    tau = curves.published_tau(rows)
+    np.testing.assert_allclose(tau, [2 * np.sqrt(np.sum(row**2)) / (30 * 0.5) for row in rows])
+    z = curves.candidates(y, 15)
+    lower, upper = curves.bounds_by(predicted, y, z, tau)
+    for candidate, low, high in zip(z, lower, upper, strict=True):
+        expected = naive_pi_bounds(X, y, x_new, candidate, 0.0, tau, lam=0.5)
+        np.testing.assert_allclose([low, high], np.array(expected) + 1 / 30)
+
+
+# The page --------------------------------------------------------------------------------------------
+
+
+def page_lines():
+    text = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
+    return [
+        [cell.strip() for cell in line.strip().strip("|").split("|")]
+        for line in text.splitlines()
+        if re.match(r"\| \d+ \|", line)
+    ]
+
+
+def named(text):
+    return re.findall(r"`([\w/]+\.py): ([\w.]+)`", text)
+
+
+@pytest.mark.parametrize("line", page_lines(), ids=lambda line: line[0])
+def test_what_the_page_names_is_there(line):
+    _, _, here, test = line
+    for file, name in named(here):
+        path = ROOT / file if file.startswith("benchmarks/") else PACKAGE / file
+        assert name in names_of(ast.parse(path.read_text(encoding="utf-8")).body), f"{file} has no {name}"
+    tests = named(test)
+    others = [int(number) for number in re.findall(r"\d+", test)] if test.startswith("line") else []
+    assert tests or others or "not in this version" in here
+    for file, name in tests:
+        body = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8")).body
+        assert name.startswith("test_") and name in names_of(body), f"{file} has no {name}"
+    for number in others:
+        assert named(page_lines()[number - 1][3]), f"line {number} names no test"
+
+
+def test_the_page_has_a_line_for_every_item():
+    lines = page_lines()
+    assert [int(line[0]) for line in lines] == list(range(1, len(lines) + 1)) and len(lines) >= 53
+    assert all(len(line) == 4 for line in lines)
