@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from common import Table, diabetes
 from matplotlib.ticker import NullFormatter
+from sklearn.base import clone
 from sklearn.datasets import make_regression
 from sklearn.neural_network import MLPRegressor
 
@@ -253,21 +254,15 @@ def network_figures(report, output, points, epochs=EPOCHS, rows=300):
 
 
 def _network_panel(ax, table, share, points):
-    X, y = table.frame[table.features].to_numpy(), table.frame[table.response].to_numpy()
-    T, z = int(share * len(y)), candidates(y[:-1], points)
-
-    def predicted(response):
-        network = MLPRegressor(random_state=NETWORK_SEED, max_iter=T, alpha=LAMBDA, solver="sgd")
-        return network.fit(X, np.append(y[:-1], response)).predict(X)
-
-    exact = []
-    for each in z:
-        scores = np.abs(np.append(y[:-1], each) - predicted(each))
-        exact.append(np.mean(scores >= scores[-1]))
-    at_zero, norms = predicted(0.0), np.linalg.norm(X, axis=1) / len(y)
-    ax.plot(z, exact, color="black", linewidth=1.2, label="p(z), by refits")
-    for label, tau, style in (("T |x| / N", T * norms, "-."), ("|x| / N", norms, ":")):
-        ax.plot(
-            z, bounds_by(at_zero, y[:-1], z, tau)[1], color=RED, linestyle=style, label=f"p_up, {label}"
-        )
+    training, new, y = parted(table)
+    T, z = int(share * len(table.frame)), candidates(y, points)
+    network = MLPRegressor(random_state=NETWORK_SEED, max_iter=T, alpha=LAMBDA, solver="sgd")
+    options = {"estimator": network, "tau": "iterations*norm/n", "standardize": False}
+    made = stabconf.fit(f"{table.formula} - 1", training, **options).conformity(new, z, z_hat=0.0)
+    X = table.frame[table.features].to_numpy()
+    at_zero = clone(network).fit(X, np.append(y, 0.0)).predict(X)
+    without = bounds_by(at_zero, y, z, np.linalg.norm(X, axis=1) / len(X))[1]
+    ax.plot(z, made["p"], color="black", linewidth=1.2, label="p(z), by refits")
+    ax.plot(z, made["p_up"], color=RED, linestyle="-.", label="p_up, T |x| / N")
+    ax.plot(z, without, color=RED, linestyle=":", label="p_up, |x| / N")
     _finish(ax, f"T = {share:g} N = {T}")

@@ -33,7 +33,11 @@ PER_LEVEL = {"tol", "loose", "k", "stability_share", "pieces", "empty", "guarant
 def ask_intervals(
     results: "BaseResults", exog: New, alpha: Numbers, method: str, side: Side, options: Options
 ) -> pd.DataFrame:
-    """The frame of `conf_int_conformal`, with the options that were given."""
+    """The frame of `conf_int_conformal`, with the options that were given.
+
+    ``centre=True`` adds a column for tables and figures: predictions of the fit that made the intervals.
+    """
+    centre = options.pop("centre", False)
     transductive = options.pop("transductive", False)
     if not isinstance(transductive, (bool, np.bool_)):
         raise InputTypeError(f"transductive={transductive!r} is not a flag: give True or False")
@@ -58,6 +62,10 @@ def ask_intervals(
         more |= {} if ranking is None else ranking.attrs(intervals, complete)
         more |= {} if formula is None else {"conditional": formula}
         frames.append(_interval_frame(intervals, complete, index, design, more))
+        if centre:
+            mean = results._predictions(rows.X)
+            mean[complete] = mean[complete] if intervals.centre is None else intervals.centre
+            frames[-1]["centre"] = mean
     asked = None if ranking is None or parts is None else ranking.asked_for(complete)
     if formula is None or not warn_of_thresholds(made, formula, index[complete]):
         warn_about(made, results.model, asked)

@@ -197,7 +197,8 @@ class BaseResults:
             new rows together, which treats them alike. Centre and scale of the response stay those of the
             training rows.
         n_jobs : int
-            Processes that share the rows of "exact"; -1 for one per core.
+            Processes that share the rows of "exact", or the fits of methods that refit; -1 for one per
+            core.
         progress : bool
             Show a progress bar; by default only in a terminal, once the work takes long.
         **unknown

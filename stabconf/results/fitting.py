@@ -92,11 +92,14 @@ def fit(
     estimator : object, optional
         Anything with ``fit(X, y)`` and ``predict(X)``, a scikit-learn regressor say, instead of a loss and
         a penalty. It is given the design columns but for the intercept, and is copied, never changed.
-    tau : str, array or callable, optional
-        Stability bounds of the estimator, which nobody certifies: "norm/n" or "iterations*norm/n" as in
-        the paper, an array of the training rows' bounds and then the new row's (n + 1,), or a callable of
-        the training and the new design rows that returns (m, n + 1) of them. Needed for
-        ``method="stable"`` alone.
+    tau : str, float, array or callable, optional
+        How far each prediction of the estimator moves, at most, when the response of one row is replaced;
+        for ``method="replace_one"`` and "batch", and taken on trust. In units of the response: one number,
+        an array of the training rows' bounds and then the new row's (n + 1,), or a callable of the
+        training features (n, p) and the new row's (1, p) that returns them; or by the names of what the
+        paper tries, "norm/n", "iterations*norm/n" and "norm/10", of the norms of the feature rows.
+        "estimate" measures it for each new row: twice the largest movement over refits at 5 responses
+        from below to above all responses, which is estimated and not certified.
 
     Returns
     -------
@@ -173,9 +176,9 @@ def fit_quantiles(
     return _fit_quantiles(caller_scope(1), given)
 
 
-def fit_in_scope(scope: Mapping[str, Any], formula: str, data: Table, **options: Any) -> Results:
-    """`fit` of a loss, with the names that the formula sees besides the columns."""
-    return _fit_loss(scope, {**_DEFAULTS, **options, "formula": formula, "data": data})
+def fit_in_scope(scope: Mapping[str, Any], formula: str, data: Table, **options: Any) -> Any:
+    """`fit` with the names that the formula sees besides the columns."""
+    return _fit(scope, {**_DEFAULTS, **options, "formula": formula, "data": data})
 
 
 def _fit(scope: Mapping[str, Any], given: Options) -> Results | EstimatorResults:

@@ -105,8 +105,11 @@ def summarise(
     return FitSummary(tables, notes)
 
 
-def summarise_estimator(results: _Results, design: Design, made: Sequence[_Intervals]) -> FitSummary:
-    """The `Summary` of an estimator and of its intervals at the training points, by each method."""
+def summarise_estimator(
+    results: _Results, design: Design, made: Sequence[_Intervals], tau: str | None
+) -> FitSummary:
+    """The `Summary` of an estimator and of its intervals at the training points, by each method; ``tau``
+    says who answers for its stability bounds, None where there are none."""
     name = type(results.model.estimator).__name__
     tables = [
         _formula_table("Regression by any estimator", results.model.formula),
@@ -126,6 +129,8 @@ def summarise_estimator(results: _Results, design: Design, made: Sequence[_Inter
         ]
         tables.append(_pairs("Conformal intervals at the training points", left, right))
         notes.append(f"{intervals.method}: {_guarantee(intervals)}.")
+    if tau is not None:
+        notes.append(f"replace_one, batch: rest on tau, which is {tau} (NOT certified).")
     return FitSummary(tables, notes + _transformed_note(design))
 
 
