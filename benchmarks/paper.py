@@ -246,7 +246,7 @@ def estimator_experiment(report, tables, repeats, slow, seed, output):
     report.table(f"Figures 6 to 8: network and boosting, alpha = {ALPHA:g}", note, HEADER, lines)
     for number, (model, words) in ESTIMATORS.items():
         caption = (
-            f"Figure {number}. Lengths of intervals of {words}. At most 500 rows, {repeats} permutations; "
+            f"Figure {number}. Lengths of intervals of {words}. At most 300 rows, {repeats} permutations; "
             "the paper has all rows and 100."
         )
         figure = box_plots(results, [model])
@@ -313,13 +313,13 @@ def main():
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="sklearn")  # networks are stopped early, as in the paper
         epochs = EPOCHS[:2] if quick else EPOCHS
-        network_figures(report, output, 6 if quick else 40, epochs, 100 if quick else 300)
+        network_figures(report, output, 6 if quick else 25, epochs, 100 if quick else 300)
     report.write(output, quick)
-    small = [table.subset(100 if quick else 500, seed) for table in tables]
-    estimator_experiment(report, small, 1 if quick else 20, 1 if quick else 5, seed, output)
+    small = [table.subset(100 if quick else 300, seed) for table in tables]
+    estimator_experiment(report, small, 1 if quick else 10, 1 if quick else 3, seed, output)
     report.write(output, quick)
     known = [table for table in tables if table.name in SUCCESSOR]
-    successor_experiment(report, known, 2 if quick else 100, 20 if quick else 100, seed)
+    successor_experiment(report, known, 2 if quick else 30, 20 if quick else 100, seed)
     report.write(output, quick)
 
 
