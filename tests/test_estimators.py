@@ -18,6 +18,8 @@ from stabconf.results.rows import Rows
 from stabconf.sets import ESTIMATOR_METHODS, EstimatorFits, make_intervals
 from stabconf.study.comparison import oracle
 
+pytestmark = pytest.mark.filterwarnings("ignore:tau makes up")
+
 FOREST = RandomForestRegressor(n_estimators=5, max_depth=3, random_state=0)
 NETWORK = MLPRegressor(hidden_layer_sizes=(4,), max_iter=50, random_state=0, tol=1.0)
 BOOSTING = GradientBoostingRegressor(n_estimators=20, random_state=0)
@@ -204,6 +206,17 @@ def test_p_values_are_those_of_refits_by_hand_and_agree_with_sets(frame, new, es
     assert np.all(np.abs(grid - ends) <= gap + step)
 
 
+def test_rows_with_responses_get_p_values_and_the_prediction_of_the_fit_that_made_their_interval(frame):
+    res = fitted(frame.iloc[:36], FOREST, tau="norm/n")
+    rest = frame.iloc[36:]
+    wanted = [p_by_hand(frame.iloc[:36], row, row["y"], FOREST) for _, row in rest.iterrows()]
+    np.testing.assert_allclose(res.p_values(rest), wanted)
+    made = res.augment(rest, alpha=0.5)
+    assert made["prediction"].between(made["lower"], made["upper"]).all()
+    text = " ".join(res.summary(alpha=0.1, details=True).as_text().split())
+    assert "Stable certified: NO" in text and "tau, which is taken on trust, not certified" in text
+
+
 def test_p_values_within_groups_and_under_weights_agree_with_root(frame, new):
     res = fitted(frame, Ridge(2.0), tau=50.0)
     for options in ({"groups": "g"}, {"weights": "w"}, {"groups": "g", "weights": "w"}):
@@ -333,6 +346,8 @@ def test_width_owed_to_the_bounds_is_said(frame, new, side):
         width = (wide["upper"] - wide["lower"]).mean()
         assert wide.attrs["stability_share"] == pytest.approx(14.0 / width)
         assert plain.attrs["stability_share"] == pytest.approx(0.0, abs=1e-12)
+        with pytest.warns(stabconf.StabilityWarning, match="tau makes up .* use method='root' or 'split'"):
+            res.conf_int_conformal(new, **ask)
 
 
 def test_width_owed_to_the_bounds_is_none_where_sets_are_open(frame, new):

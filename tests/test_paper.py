@@ -10,13 +10,12 @@ import pytest
 import statsmodels.formula.api as smf
 from problems import LOSS_INSTANCES, draw, fits_of
 from referee import conic_minimiser, p_value, refit
-from scipy.optimize import minimize
 from sklearn.linear_model import Lasso
 from test_docs import names_of
 from test_layout import PACKAGE, ROOT
 
 import stabconf
-from stabconf.losses import LAD, Huber, Linex, LogCosh, Quantile, Squared
+from stabconf.losses import LAD, Huber, Linex, Quantile, Squared
 from stabconf.rank import Peers, conformal_rank
 from stabconf.sets import conformity
 from stabconf.study.comparison import oracle
@@ -326,25 +325,6 @@ def test_exact_sets_of_the_lasso_flip_the_p_value_of_scikit_learns():
 
     tiny = 1e-5 * np.array([1.0, -1.0])
     assert min(p(z) for z in ends + tiny) > alpha >= max(p(z) for z in ends - tiny)
-
-
-def test_the_papers_log_cosh_is_ours_with_the_penalty_divided():
-    """gamma log(cosh(r) / gamma) and log cosh r differ by the factor gamma and a constant."""
-    X, y, _ = paper_rows()
-    gamma, penalty = 2.5, 0.4
-    res = stabconf.fit(
-        "y ~ x0 + x1 + x2 - 1",
-        frame_of(X, y),
-        loss=LogCosh(1.0),
-        penalty=penalty / gamma,
-        standardize=False,
-    )
-
-    def objective(beta):
-        return np.sum(gamma * np.log(np.cosh(y - X @ beta) / gamma)) + len(y) * penalty / 2 * beta @ beta
-
-    found = minimize(objective, np.zeros(3), method="BFGS", options={"gtol": 1e-9})
-    np.testing.assert_allclose(res.params, found.x, atol=1e-6)
 
 
 def test_the_gap_falls_as_rows_are_added():

@@ -1,7 +1,6 @@
 """Results of any estimator that has ``fit`` and ``predict``: the same intervals, labelled honestly."""
 
 import copy
-from collections.abc import Iterable
 from functools import partial
 
 import numpy as np
@@ -18,12 +17,13 @@ from ..sets import (
     Score,
     estimator_conformity,
     make_intervals,
+    refit_p,
     tau_in_words,
 )
+from ..sets.quality import errors_of
 from ..sets.request import check_side
-from ..show.shown import Shown
-from ..show.summary import Summary, summarise_estimator
-from .asking import ask_p_values
+from ..show.summary import FitSummary, summarise_estimator
+from .asking import PValues, ask_p_values
 from .options import Among, Groups, New, Numbers, Options, PerRow, Side, as_responses
 from .presentation import Presentation
 from .rows import Rows
@@ -59,6 +59,7 @@ class EstimatorResults(Presentation):
 
     model: EstimatorSpec
     _full_sets = "root"
+    _enclosing = "replace_one"
 
     def __init__(self, model: EstimatorSpec, design: Design, columns: ColumnUnits) -> None:
         super().__init__(model, design, columns)
@@ -109,7 +110,6 @@ class EstimatorResults(Presentation):
         0  0.114  0.081  0.322  0.242
         1  0.915  0.470  1.000  0.530
         """
-
         check_side(side)
         values = partial(estimator_conformity, self._fits, Score.of(side), n_jobs, progress)
         names = ("p", "p_lo", "p_up", "gap")
@@ -153,11 +153,18 @@ class EstimatorResults(Presentation):
         columns = pd.Index([*self._design.index, "new"], dtype=object)
         return pd.DataFrame(out, index=index, columns=columns)
 
-    def _summarised(self, alpha: float, shown: Shown | None = None, options: Iterable[str] = ()) -> Summary:
-        rows, _ = self._rows(None)
-        made = self._intervals(rows, [alpha], "split", "two-sided", {})
+    @property
+    def fit_quality(self) -> pd.Series:
+        """Mean absolute error ``mae`` and root mean squared error ``rmse`` at the training rows."""
+        return pd.Series(errors_of(self.resid.to_numpy()), name="fit_quality")
+
+    def _fit_summary(self) -> FitSummary:
         tau = None if self.model.tau is None else tau_in_words(self.model.tau)
-        return summarise_estimator(self, self._design, made, tau)
+        return summarise_estimator(self, self._design, tau)
+
+    def _p_of(self, side: Side) -> PValues:
+        check_side(side)
+        return partial(refit_p, self._fits, Score.of(side), 1, None)
 
     def _predictions(self, X: np.ndarray) -> np.ndarray:
         complete = ~np.isnan(X).any(axis=1)

@@ -32,7 +32,7 @@ class Prediction:
     @property
     def predicted_mean(self) -> pd.Series:
         """Predictions of the fit to all training rows."""
-        return self._results.predict(self._exog)
+        return self._results.predict(self._exog, self._options.get("units"))
 
     def conf_int(self, alpha: Numbers = None) -> pd.DataFrame:
         """Conformal intervals for new responses."""
@@ -56,7 +56,8 @@ class Prediction:
             raise InputTypeError(f"alpha={level!r}: summary_frame takes one number; loop, or use conf_int")
         asked = {**self._options, "alpha": level, "centre": True}
         ends = self._results.conf_int_conformal(self._exog, **asked)
-        columns = self._results._prediction_columns(self._exog).assign(mean=ends.pop("centre"))
+        columns = self._results._prediction_columns(self._exog, self._options.get("units"))
+        columns = columns.assign(mean=ends.pop("centre"))
         ends = ends.add_prefix("obs_ci_")
         attrs = ends.attrs
         frame = pd.concat([columns, ends], axis=1)

@@ -14,20 +14,21 @@ from ..errors import InputError
 from .band import BandFits, band_conformity, exact_band, stable_band
 from .candidates import check_bound, conformity, row_tau
 from .conditional import conditional_band, conditional_set
-from .estimator import TAUS, EstimatorFits, estimator_conformity, tau_in_words
+from .estimator import TAUS, EstimatorFits, estimator_conformity, refit_p, tau_in_words
 from .exact import exact_set
 from .exchangeability import STREAMS, Evidence, check_rows
 from .fits import Fits
 from .heldout import cross, cv_plus, jackknife_plus, split
 from .interpolated import interpolation
-from .intervals import Intervals, join, opened
+from .intervals import Intervals, cut, join, opened
 from .parallel import progress_bar
 from .pinned import batch, replace_one
 from .refit import grid, root
 from .request import Method, Part, Request, check_side, generator
-from .score import SCORES, FixedScale, LearnedScale, Score, Side, UserScore, as_score
+from .score import SCORES, FixedScale, LearnedScale, Score, Side, as_score
 from .stable_set import stable
 from .thresholds import Along
+from .user_score import PairScore, UserScore
 
 __all__ = [
     "BAND_METHODS",
@@ -44,6 +45,7 @@ __all__ = [
     "Intervals",
     "LearnedScale",
     "Method",
+    "PairScore",
     "Request",
     "Score",
     "UserScore",
@@ -52,10 +54,12 @@ __all__ = [
     "check_bound",
     "check_rows",
     "conformity",
+    "cut",
     "estimator_conformity",
     "generator",
     "make_intervals",
     "progress_bar",
+    "refit_p",
     "row_tau",
     "tau_in_words",
 ]
@@ -63,6 +67,8 @@ __all__ = [
 _SCORE = ("score", "scale")
 _WORK = ("n_jobs", "progress")
 _HELD_OUT = ("score of any fit",)
+_STABLE = ("bound", "inner", *_SCORE)
+_BOUNDED = ("fixed scale", "steady score", "lipschitz or sizes")
 
 
 def _exact(fits: Fits, asked: Request) -> list[Intervals]:
@@ -79,14 +85,12 @@ METHODS = {
         ("conditional", "tol", "budget", *_WORK, *_SCORE),
         needs=("sizes", "fixed scale", "bends once", "clipped where conditional", "alone if conditional"),
     ),
-    "stable": Method(
-        stable,
-        ("bound", "inner", *_SCORE),
-        needs=("sizes for inner", "fixed scale", "lipschitz or sizes"),
+    "stable": Method(stable, _STABLE, needs=(*_BOUNDED, "no dual")),
+    "replace_one": Method(
+        replace_one, ("z_hat", *_STABLE, *_WORK), needs=(*_BOUNDED, "no ball", "smooth if dual")
     ),
-    "replace_one": Method(replace_one, ("z_hat", "bound", "inner", *_WORK), needs=("no ball",)),
-    "batch": Method(batch, ("z_hat", "bound", "inner", *_WORK), needs=("no ball",)),
-    "interpolation": Method(interpolation, ("queries", "bound", "inner"), needs=("lipschitz",)),
+    "batch": Method(batch, ("z_hat", *_STABLE, *_WORK), needs=(*_BOUNDED, "no ball", "smooth if dual")),
+    "interpolation": Method(interpolation, ("queries", "bound", "inner"), needs=("lipschitz", "no dual")),
     "root": Method(root, ("tol", *_WORK, *_SCORE), needs=("fixed scale",)),
     "grid": Method(grid, ("points", *_WORK, *_SCORE), needs=("fixed scale",)),
     "split": Method(

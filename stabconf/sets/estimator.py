@@ -28,7 +28,7 @@ from .request import Request
 from .score import DIRECTIONS, Score
 from .thresholds import Along
 
-__all__ = ["TAUS", "EstimatorFits", "PinnedEstimator", "estimator_conformity", "tau_in_words"]
+__all__ = ["TAUS", "EstimatorFits", "PinnedEstimator", "estimator_conformity", "refit_p", "tau_in_words"]
 
 _TIES = 1e-11  # of the largest prediction: smaller differences of scores are ties
 _REFITS = 5  # responses at which an estimate of tau refits
@@ -92,6 +92,10 @@ class EstimatorFits:
     def predictor(self, which: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """A fit to some of the rows alone, as a function from design rows to predictions."""
         return self._fitted(self.X[which], self.y[which])
+
+    def without(self, row: int) -> Callable[[np.ndarray], np.ndarray]:
+        """A fit to all rows but one, likewise."""
+        return self.predictor(np.delete(np.arange(self.n), row))
 
     def augmented(self, row: np.ndarray, z: float) -> np.ndarray:
         """Predictions at the training rows and at a new row (p,), of the fit that has it with response
@@ -221,7 +225,7 @@ class PinnedEstimator:
         r = self.fits.y - mean[:-1]
         score, rank = asked.score, asked.peers.rank(alpha)
         outer, inner = enclose(score, rank, mean[-1:], r, tau[None, :-1], tau[-1:], asked.own)
-        plain = score.own_interval(rank.kth(score.values(r)[None]), asked.own)
+        plain = score.own_interval(rank.kth(score.values(r)[None]), asked.own, mean[-1:])
         with np.errstate(invalid="ignore"):  # ends are infinite where rows are too few, or on one side
             grown = {-1: plain[0] + mean[-1] - outer[0], 1: outer[1] - mean[-1] - plain[1]}
         surcharge = sum(grown[way] for way in DIRECTIONS[asked.side])
@@ -252,7 +256,23 @@ def ties_at(predictions: np.ndarray) -> np.ndarray:
 
 def tau_in_words(tau: Any) -> str:
     """Who answers for the bounds."""
-    return "estimated, not certified" if isinstance(tau, str) and tau == "estimate" else "taken on trust"
+    source = "estimated" if isinstance(tau, str) and tau == "estimate" else "taken on trust"
+    return f"{source}, not certified"
+
+
+def refit_p(
+    fits: EstimatorFits,
+    score: Score,
+    n_jobs: int,
+    progress: bool | None,
+    row: np.ndarray,
+    z: np.ndarray,
+    peers: Peers,
+    along: Along | None = None,
+) -> np.ndarray:
+    """Exact p-values of a new row (p,) at candidates ``z`` (g,), a refit each."""
+    one = partial(exact_p, fits, row, score=score, peers=peers, along=along)
+    return np.concatenate(in_chunks(one, z, n_jobs, progress, size=1, unit="refit")).reshape(len(z))
 
 
 def estimator_conformity(
@@ -268,8 +288,7 @@ def estimator_conformity(
 ) -> np.ndarray:
     """Exact p-values of a new row (p,) at candidates ``z`` (g,), a refit each, and bounds on them from the
     fits pinned at ``z_hat`` (b,), by default the prediction, with their gap: a (4, g) array."""
-    one = partial(exact_p, fits, row, score=score, peers=peers, along=along)
-    p = np.concatenate(in_chunks(one, z, n_jobs, progress, size=1, unit="refit")).reshape(len(z))
+    p = refit_p(fits, score, n_jobs, progress, row, z, peers, along)
     low, high = np.zeros(len(z)), np.ones(len(z))  # of any p-value
     if fits.tau is not None and along is None:
         pins = fits.predict(row[None]) if z_hat is None else z_hat

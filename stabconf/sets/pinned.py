@@ -17,13 +17,14 @@ import numpy as np
 from ..errors import InputError
 from ..solvers import certify
 from ..stability import BaseFit, default_bound
+from .dual_gap import dual_sets
 from .fits import Fits
 from .intervals import Intervals, join, ranked_intervals
 from .parallel import in_chunks
 from .request import Request
 from .stable_set import enclosed
 
-__all__ = ["batch", "replace_one"]
+__all__ = ["PinnedFits", "batch", "replace_one"]
 
 _SPREAD = (-1.0, 0.0, 1.0)  # default responses of a batch: the prediction, and a scale to either side
 
@@ -68,6 +69,8 @@ def replace_one(fits: Any, asked: Request) -> list[Intervals]:
     z_hat = fits.predict(asked.rows) if asked.z_hat is None else asked.z_hat
     if np.shape(z_hat) != (len(asked.rows),):
         raise InputError("z_hat has several values a row: use method='batch', or give one")
+    if asked.bound == "dual":
+        return _by_duality(fits, asked, z_hat[:, None], "replace_one")
     return [replace(one, method="replace_one") for (one,) in _at(fits, asked, z_hat[:, None])]
 
 
@@ -79,7 +82,16 @@ def batch(fits: Any, asked: Request) -> list[Intervals]:
     z_hat = asked.z_hat
     if z_hat is None:
         z_hat = fits.predict(asked.rows)[:, None] + fits.spread * np.array(_SPREAD)
-    return [_together(each) for each in _at(fits, asked, z_hat if z_hat.ndim > 1 else z_hat[:, None])]
+    z_hat = z_hat if z_hat.ndim > 1 else z_hat[:, None]
+    if asked.bound == "dual":
+        return _by_duality(fits, asked, z_hat, "batch")
+    return [_together(each) for each in _at(fits, asked, z_hat)]
+
+
+def _by_duality(fits: Fits, asked: Request, z_hat: np.ndarray, method: str) -> list[Intervals]:
+    """`dual_sets` of fits with the new rows at responses (m, b)."""
+    each = zip(asked.rows, z_hat, strict=True)
+    return dual_sets([[PinnedFits(fits, row, z).base for z in at] for row, at in each], asked, method)
 
 
 def _at(fits: Any, asked: Request, z_hat: np.ndarray) -> list[list[Intervals]]:

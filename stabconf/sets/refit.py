@@ -91,7 +91,8 @@ def _root_ends(
 def _start(fits: Any, asked: Request, row: np.ndarray, own: float, inside: Inside) -> float | None:
     """A response in the set: the prediction, or what the fit predicts that has it as a response, and so
     on; for one-sided sets one behind it. None if not found."""
-    middle = float(fits.predict(row[None])[0]) + asked.score.centre * own
+    at = float(fits.predict(row[None])[0])
+    middle = at + _least(fits, asked, own, at)
     if asked.score.sign:
         steps = [0.0, *(-asked.score.sign * fits.spread * 2.0**j for j in range(_DOUBLINGS))]
         return next((middle + step for step in steps if inside(middle + step)), None)
@@ -99,8 +100,15 @@ def _start(fits: Any, asked: Request, row: np.ndarray, own: float, inside: Insid
         if inside(middle):
             return middle
         _, (e,), _ = fits.refitted(row, fits.responses(np.array([middle])))
-        middle += asked.score.centre * own - fits.scale * float(e)
+        at = middle - fits.scale * float(e)
+        middle = at + _least(fits, asked, own, at)
     return None
+
+
+def _least(fits: Any, asked: Request, own: float, prediction: float) -> float:
+    """The residual of the new row whose score is smallest."""
+    eta = float(fits.responses(prediction))
+    return float(fits.scale * asked.score.own_centre(own, eta))
 
 
 def _end(inside: Inside, start: float, direction: int, scale: float, tol: float) -> float:
