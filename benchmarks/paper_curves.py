@@ -244,7 +244,8 @@ def network_figures(report, output, points, epochs=EPOCHS, rows=300):
         for ax, share in zip(np.atleast_1d(axes), epochs, strict=True):
             _network_panel(ax, table, share, points)
         np.atleast_1d(axes)[0].set_ylabel("conformity of z")
-        np.atleast_1d(axes)[-1].legend(fontsize=7)
+        labels = np.atleast_1d(axes)[0].get_legend_handles_labels()
+        figure.legend(*labels, loc="outside upper center", ncols=3, fontsize=8)
         caption = (
             f"Figure {number}. A network (sgd, alpha 0.5) on {table.name} data, {len(table.frame)} rows, "
             "trained for more and more epochs T: p by refits, and p_up with z_hat = 0 for tau = T |x| / N "
