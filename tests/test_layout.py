@@ -37,6 +37,7 @@ ROOMS = {
     "results": {"numpy", "pandas"},
     "statsmodels_plugin": {"numpy", "pandas", "patsy", "statsmodels"},
     "study": {"numpy", "pandas", "matplotlib"},
+    "demo": {"numpy", "pandas", "statsmodels"},
     "cli": {"pandas", "matplotlib", "statsmodels"},
     "__main__": set(),
 }

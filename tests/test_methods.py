@@ -340,6 +340,33 @@ def test_a_conformal_set_holds_the_candidates_with_a_large_p_value():
     assert sets["b"] is None and set(sets["a"]) <= {1, 2} and sets.attrs["p"].shape == (3, 4)
     with pytest.raises(InputError, match=r"candidates=\[\] is empty"):
         res.conformal_set(new, candidates=[])
+    named = res.conformal_set(new, candidates=["none", "few", "some", "many"], alpha=0.1)
+    for row in ("a", "c"):
+        assert named[row] == tuple(["none", "few", "some", "many"][z] for z in sets[row])
+    assert named["b"] is None and named.attrs["p"].columns.tolist() == ["none", "few", "some", "many"]
+    labelled = res.conformity(new, ["none", "few", "some", "many"])
+    assert labelled.loc[("a", "few"), "p"] == p.loc["a", 1]
+    np.testing.assert_array_equal(labelled, res.conformity(new, [0, 1, 2, 3]))
+    for labels, message in (
+        (["none", "few", "some"], "a training response is 3: code the responses so and give every label"),
+        (["none", "few", "few", "many"], "has a label twice"),
+        (["none", 1, 2, 3], "is a str: give finite numbers, or labels"),
+    ):
+        with pytest.raises((InputError, InputTypeError), match=message):
+            res.conformal_set(new, candidates=labels)
+
+
+def test_labels_are_candidates_of_bands_and_of_two_values_too():
+    rng = np.random.default_rng(5)
+    data = pd.DataFrame({"x": rng.standard_normal(60)})
+    data["y"] = (data["x"] + 0.4 * rng.standard_normal(60) > 0).astype(float)
+    new = data.iloc[:3]
+    for res in (stabconf.fit("y ~ x", data), stabconf.fit_quantiles("y ~ x", data)):
+        made = res.conformity(new, [False, True])
+        np.testing.assert_array_equal(made, res.conformity(new, [0.0, 1.0]))
+        assert made.index.get_level_values("z").tolist() == [False, True] * 3
+    with pytest.raises(InputError, match="give their labels in that order to conformity"):
+        stabconf.fit("g ~ x", data.assign(g=np.where(data["y"] > 0, "yes", "no")))
 
 
 @pytest.mark.filterwarnings("ignore::stabconf.StabilityWarning")
@@ -560,7 +587,7 @@ def test_bad_options_of_the_methods_are_named_with_their_fix(frame):
         ({"method": "cross", "folds": 2.5}, InputError, "folds=2.5 is not allowed"),
         ({"method": "grid", "points": 2}, InputError, "points=2 is not allowed"),
         ({"method": "root", "tol": 0}, InputError, "tol=0 is not allowed"),
-        ({"method": "interpolation", "queries": ["a"]}, InputError, "is not allowed: give a number of"),
+        ({"method": "interpolation", "queries": ["a"]}, InputTypeError, "give a number of responses"),
         ({"method": "stable", "bound": "foo", "alpha": 0.001}, InputError, "bound='foo' is unknown"),
         ({"method": "jackknife+", "folds": 3}, InputTypeError, "option 'folds' is unknown to method"),
     ]

@@ -141,7 +141,7 @@ def ask_one_sided(
 def ask_p_values(
     results: "BaseResults",
     exog: New,
-    z: Numbers,
+    z: Numbers | Sequence[str],
     groups: Groups,
     weights: PerRow,
     names: Sequence[str],
@@ -150,11 +150,11 @@ def ask_p_values(
     z_hat: PerRow = None,
 ) -> pd.DataFrame:
     """The frame of ``conformity``, a column per name."""
-    candidates = check_candidates(z)
+    candidates, given = check_candidates(z, results._design.y)
     rows, index = results._rows(exog)
     each = np.broadcast_to(candidates, (len(rows), len(candidates)))
     out, pins = _p_values(results, exog, each, groups, weights, len(names), values, conditional, z_hat)
-    made = _conformity_frame(out, index, candidates, names)
+    made = _conformity_frame(out, index, given, names)
     made.attrs = {} if pins is None else {"z_hat": pins.tolist()}
     return made
 
@@ -326,11 +326,11 @@ def _level_frame(frames: list[pd.DataFrame], alphas: list[float]) -> pd.DataFram
 
 
 def _conformity_frame(
-    values: np.ndarray, index: pd.Index, candidates: np.ndarray, columns: Sequence[str]
+    values: np.ndarray, index: pd.Index, candidates: Sequence[Any], columns: Sequence[str]
 ) -> pd.DataFrame:
     """p-values and their bounds (m, len(columns), g) in long form, indexed by row and candidate."""
     places = np.repeat(np.arange(len(index)), len(candidates))
-    labels = [index.take(places), np.tile(candidates, len(index))]
+    labels = [index.take(places), list(candidates) * len(index)]
     return pd.DataFrame(
         np.moveaxis(values, 1, 2).reshape(-1, len(columns)),
         index=pd.MultiIndex.from_arrays(labels, names=[index.name, "z"]),
@@ -338,7 +338,7 @@ def _conformity_frame(
     )
 
 
-def label_sets(p: np.ndarray, index: pd.Index, candidates: Sequence[float], alpha: float) -> pd.Series:
+def label_sets(p: np.ndarray, index: pd.Index, candidates: Sequence[Any], alpha: float) -> pd.Series:
     """Tuples of the candidates whose p-value (m, g) is above alpha; None where a row has none at all."""
     sets = np.empty(len(index), dtype=object)
     for i, values in enumerate(p):

@@ -123,7 +123,7 @@ class Figures(CheckedResults):
         if z is None:
             count = 201 if self._full_sets == "exact" else 41
             z = _candidates(lower, upper, shown.mean[0], self._design.y, count)
-        candidates = np.sort(check_candidates(z))
+        candidates = np.sort(check_candidates(z, self._design.y)[0])
         given = {"bound": bound, "z_hat": z_hat}
         more = {name: value for name, value in given.items() if value is not None}
         p = self.conformity(new, candidates, side, **more)

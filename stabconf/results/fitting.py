@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import is_count, is_number
+from ..checks import check_shares, is_count, is_number
 from ..data.cells import warn_of_levels
 from ..data.design import Design, build_design, caller_scope, learned_units
 from ..data.frames import copied
@@ -259,17 +259,8 @@ def _check_converged(results: Results) -> None:
 
 def _check_levels(quantiles: Any) -> tuple[float, ...]:
     """Levels as an ascending tuple, each once."""
-    values: list[Any] = [quantiles] if np.isscalar(quantiles) or quantiles is None else list(quantiles)
-    if not values:
-        raise InputError("quantiles=[] is empty: give levels such as (0.05, 0.5, 0.95)")
-    for value in values:
-        if not is_number(value):
-            raise InputTypeError(
-                f"quantiles has {value!r}, a {type(value).__name__}: give levels such as (0.05, 0.5, 0.95)"
-            )
-        if not 0 < value < 1:
-            raise InputError(f"quantiles has {value!r}: give levels between 0 and 1, both excluded")
-    levels = tuple(sorted(float(value) for value in values))
+    values, _ = check_shares(quantiles, "quantiles", "levels", "such as (0.05, 0.5, 0.95)")
+    levels = tuple(sorted(values))
     if len(set(levels)) < len(levels):
         raise InputError(f"quantiles={quantiles!r} has a level twice: give each once")
     return levels
