@@ -198,7 +198,7 @@ def box_plots(results, models):
             for median in drawn["medians"]:
                 median.set(color="black")
             ax.set_yticks(range(1, len(methods) + 1), labels[::-1], fontsize=6)
-            ax.set_title(f"{name}: {model}", fontsize=8)
+            ax.set_title(f"{name.split(',')[0]}: {model}", fontsize=8)
             ax.tick_params(axis="x", labelsize=7)
             longest, shortest = max(map(np.max, lengths)), min(map(np.min, lengths))
             if longest > 8 * shortest:

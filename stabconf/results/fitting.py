@@ -87,12 +87,15 @@ def fit(
     unseen : {"raise", "nan"}
         What is done with new rows of a level that training did not have, or beyond the knots of its
         splines: an error that names them, or NaN in their place and one warning.
-    solver : {"auto", "newton", "scipy"}
-        "newton" (the default) is exact for LAD and quantile loss, "scipy" runs L-BFGS.
+    solver : {"auto", "newton", "scipy", "statsmodels"}
+        "newton" is the default. "scipy" solves the same problem with `scipy.optimize`: LAD and quantile
+        loss without a ridge part as a linear programme (HiGHS), all else by trust regions. "statsmodels"
+        is its QuantReg, for LAD and quantile loss with ``penalty=0``. All three reach the same minimiser
+        and certificate, and methods that refit use the one asked for.
     tol : float
         Relative duality gap at which the fit counts as converged.
     max_iter : int
-        Newton steps.
+        Steps of the solver, at the most; a ConvergenceWarning says where they do not do.
     estimator : object, optional
         Anything with ``fit(X, y)`` and ``predict(X)``, a scikit-learn regressor say, instead of a loss and
         a penalty. It is given the design columns but for the intercept, and is copied, never changed.

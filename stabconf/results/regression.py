@@ -24,6 +24,7 @@ from ..sets.quality import errors_of, pseudo_r2
 from ..sets.training import Fitted, Parts, fit_rows, residual_scale
 from ..show.summary import FitSummary, summarise
 from ..stability import BOUNDS, default_bound, named_constants
+from ..threads import one_thread
 from .asking import PValues, ask_p_values, label_sets
 from .options import Among, Bound, Groups, Level, New, Numbers, Options, PerRow, Side
 from .predictive import Predictive
@@ -298,6 +299,7 @@ class ObjectiveResults(Presentation):
         index = self._new_rows(exog)[1]
         return label_sets(p.reshape(-1, len(given)), index, given, level)
 
+    @one_thread
     def _intervals(
         self,
         rows: Rows,

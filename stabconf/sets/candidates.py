@@ -15,6 +15,7 @@ import numpy as np
 from ..path import ties_of
 from ..rank import Peers
 from ..stability import BaseFit, default_bound, needs_range, new_rows, reach
+from ..threads import one_thread
 from .exact import make_sets
 from .fits import Fits, Residuals
 from .pinned import PinnedFits
@@ -37,6 +38,7 @@ def check_bound(fits: Fits, bound: str | None, side: str) -> str | None:
     return bound
 
 
+@one_thread
 def conformity(
     fits: Fits,
     row: np.ndarray,
@@ -142,6 +144,7 @@ def _slope_range(base: BaseFit, distance: np.ndarray, before: np.ndarray) -> tup
     return np.maximum(base.pinned - low, 0.0), np.maximum(high - base.pinned, 0.0)
 
 
+@one_thread
 def row_tau(fits: Fits, row: np.ndarray, bound: str, z: float | None = None) -> np.ndarray:
     """Stability bounds of one new row (1, p), in units of the response: those of the training rows and then
     its own (n + 1,). They hold for every response, or for ``z``."""

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import optimize
 
 from ..data.units import location_scale
+from ..errors import ConvergenceWarning, warn_user
 from ..losses import Loss
 from ..path import ClippedFit, chord_fits, crossover, leave_one_out, sharpened, ties_of
 from ..solvers import Problem, Solution, TieBreak, minimise, smallest_norm, solve, vanishing_ridge
@@ -161,11 +162,12 @@ class Fits:
 
     @cached_property
     def clipped(self) -> ClippedFit:
-        """The `ClippedFit`: by the default solver, for paths start at a minimiser and not near one."""
-        usual = self.solving["solver"] != "scipy" and self.solving["tol"] <= 1e-8
+        """The `ClippedFit`: paths start at a minimiser and not near one, whatever ``tol`` is."""
         solution = self.base.solution
-        if not (usual and solution.success):
-            solution = minimise(self.problem, self.ties.coordinates(self.start))
+        if not (solution.success and self.solving["tol"] <= 1e-8):
+            solution = minimise(
+                self.problem, self.ties.coordinates(self.start), solver=self.solving["solver"]
+            )
         return crossover(ClippedFit.of(self.problem, solution, self.ties.extra))
 
     @cached_property
@@ -176,7 +178,11 @@ class Fits:
             return None
         ties = vanishing_ridge(self.problem)
         problem = ties.apply(self.problem)
-        return crossover(ClippedFit.of(problem, minimise(problem, self.clipped.theta), ties.extra))
+        return crossover(
+            ClippedFit.of(
+                problem, minimise(problem, self.clipped.theta, solver=self.solving["solver"]), ties.extra
+            )
+        )
 
     @cached_property
     def solution(self) -> Solution:
@@ -186,7 +192,7 @@ class Fits:
     def refit(self, tilt: np.ndarray) -> tuple[np.ndarray, float]:
         """Fresh coefficients and their certified radius at a tilt (p,), where a path cannot be trusted."""
         problem = replace(self.problem, tilt=tilt)
-        solution = sharpened(problem, minimise(problem, self.base.solution.x), self.ties.extra)
+        solution = self._solved(problem, self.base.solution.x)
         return solution.x, solution.radius
 
     def leave_one_out(self) -> LeftOut:
@@ -225,7 +231,20 @@ class Fits:
         """The `Solution` with a new row (p,) of response ``w``, both in units of the fit."""
         problem = self.problem
         problem = replace(problem, X=np.vstack([problem.X, row]), v=np.append(problem.v, w))
-        return sharpened(problem, minimise(problem, start), self.ties.extra)
+        return self._solved(problem, start)
+
+    def _solved(self, problem: Problem, start: np.ndarray | None) -> Solution:
+        """The `Solution` of a problem near the training rows', by the solver that was asked for."""
+        return sharpened(problem, minimise(problem, start, **self.solving), self.ties.extra)
+
+    def check_refit(self, solution: Solution) -> None:
+        """Warn where a fit with a new row did not reach its tolerance."""
+        if not solution.success:
+            warn_user(
+                f"a refit with a new row did not converge in {self.solving['max_iter']} steps: raise "
+                "max_iter in fit; the interval may be off",
+                ConvergenceWarning,
+            )
 
     def responses(self, z: np.ndarray | float) -> np.ndarray:
         """Responses in units of the fit."""
@@ -245,6 +264,7 @@ class Fits:
             if solution is None or (steep and not solution.success):
                 r[i], e[i], start = _tilted_to(self, row, w[i], start)
             else:
+                self.check_refit(solution)
                 r[i], e[i], start = solution.r[:-1], solution.r[-1], solution.x
             theta[i] = start
         return r, e, ties_of(self.problem.X, theta)

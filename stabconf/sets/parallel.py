@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from ..errors import InputError
 from ..rank import Rank
+from ..threads import keep_one_thread
 
 __all__ = ["Work", "in_chunks", "progress_bar"]
 
@@ -72,7 +73,8 @@ def in_chunks(
         bar = stack.enter_context(progress_bar(len(rows), unit, "conformal sets", progress))
         each: Callable[..., Any] = map
         if jobs > 1 and len(chunks) > 1:
-            each = stack.enter_context(ProcessPoolExecutor(min(jobs, len(chunks)))).map
+            pool = ProcessPoolExecutor(min(jobs, len(chunks)), initializer=keep_one_thread)
+            each = stack.enter_context(pool).map
         for chunk, result in zip(chunks, each(function, chunks), strict=True):
             out.append(result)
             bar.update(len(chunk))
