@@ -17,7 +17,7 @@ from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
 from ..data.design import Design
-from .tables import Table, latex_escaped, percent, shortened, told_apart
+from .tables import Table, cell, latex_escaped, percent, shortened, told_apart
 
 __all__ = [
     "FitSummary",
@@ -280,4 +280,4 @@ def _yes(flag: bool) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.4g}"
+    return cell(float(value)) or "none"
