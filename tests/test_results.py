@@ -456,7 +456,8 @@ OPTIONS = [
         "z_hat",
         "queries",
     ),
-    *("points", "calibration", "folds", "random_state", "transductive", "units", "n_jobs", "progress"),
+    *("points", "calibration", "folds", "random_state", "transductive", "unseen", "in_range"),
+    *("units", "n_jobs", "progress"),
 ]
 
 

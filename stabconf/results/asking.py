@@ -18,7 +18,7 @@ from ..data.groups import Ranking, as_ranking
 from ..data.response_units import ResponseUnits, as_units
 from ..errors import InputError, InputTypeError
 from ..rank import Peers
-from ..sets import Along, Intervals
+from ..sets import Along, Intervals, cut
 from ..sets.intervals import Pieces
 from .advice import warn_about, warn_of_thresholds
 from .options import Groups, New, Numbers, Options, PerRow, Side, as_along, as_responses, as_scale
@@ -55,9 +55,9 @@ def ask_intervals(
 ) -> pd.DataFrame:
     """The frame of `conf_int_conformal`, with the options that were given."""
     known = _call_pattern(results, exog, alpha, method, side, options)
-    transductive = options.pop("transductive", False)
-    if not isinstance(transductive, (bool, np.bool_)):
-        raise InputTypeError(f"transductive={transductive!r} is not a flag: give True or False")
+    if "unseen" in options:
+        results = results._leaving_unseen(options.pop("unseen"))
+    transductive, in_range = (_flag(name, options) for name in ("transductive", "in_range"))
     alphas, single = check_alpha(alpha)
     kept = results._kept
     results, rows, index = _transductive(results, exog) if transductive else (results, *results._rows(exog))
@@ -74,15 +74,22 @@ def ask_intervals(
         predictions = results._predictions(rows.X)
         options["z_hat"] = as_responses(options["z_hat"], design.frame_of(exog), predictions, complete)
     parts = None if ranking is None or not complete.any() else ranking.parts(complete)
+    if in_range and (weights is not None or formula is not None):
+        raise InputError(
+            "in_range=True may lose any coverage with weights= and conditional=: drop one of them"
+        )
     made = kept.get(known)
     if made is None:
         made = results._intervals(rows.take(complete), alphas, method, side, options, parts)
         if known is not None and len(rows) <= _KEPT_ROWS:
             kept[known] = made
             kept.pop(next(iter(kept)) if len(kept) > _KEPT_CALLS else None, None)
+    if in_range:
+        least = min([peers.size for _, peers in parts or ()], default=results.nobs)
+        made = [cut(intervals, design.y, least) for intervals in made]
     frames = []
     for intervals in made:
-        more = {"transductive": bool(transductive)}
+        more = {"transductive": transductive, "in_range": in_range}
         more |= {} if ranking is None else ranking.attrs(intervals, complete)
         more |= {} if formula is None else {"conditional": formula}
         frames.append(_interval_frame(intervals, complete, index, design, units, more))
@@ -90,6 +97,14 @@ def ask_intervals(
     if formula is None or not warn_of_thresholds(made, formula, index[complete]):
         warn_about(made, results.model, asked)
     return frames[0] if single else _level_frame(frames, alphas)
+
+
+def _flag(name: str, options: Options) -> bool:
+    """An option that is True or False, taken out of the others."""
+    value = options.pop(name, False)
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputTypeError(f"{name}={value!r} is not a flag: give True or False")
+    return bool(value)
 
 
 def ask_one_sided(

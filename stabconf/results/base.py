@@ -14,12 +14,12 @@ import numpy as np
 import pandas as pd
 
 from ..checks import DEFAULT_ALPHA
-from ..data.design import Design
+from ..data.design import Design, Unseen
 from ..data.response_units import as_units
 from ..data.units import ColumnUnits
 from ..errors import AssumptionError, InputTypeError
 from ..files import write_whole
-from ..sets import Intervals, UserScore
+from ..sets import Intervals, PairScore, UserScore
 from .asking import ask_intervals
 from .options import Among, Bound, Groups, New, Numbers, Options, PerRow, Side, Units, given_options
 from .prediction import Prediction
@@ -120,7 +120,7 @@ class BaseResults:
         weights: PerRow = None,
         conditional: str | None = None,
         scale: PerRow = None,
-        score: str | UserScore | None = None,
+        score: str | UserScore | PairScore | None = None,
         bound: Bound = None,
         inner: bool | None = None,
         tol: float | None = None,
@@ -132,6 +132,8 @@ class BaseResults:
         folds: int | None = None,
         random_state: int | np.random.Generator | None = None,
         transductive: bool = False,
+        unseen: Unseen | None = None,
+        in_range: bool = False,
         units: Units = None,
         n_jobs: int | None = None,
         progress: bool | None = None,
@@ -171,19 +173,23 @@ class BaseResults:
             for LAD, quantile and Huber loss, with ``method="split"`` for every loss; instead of ``groups``
             and ``weights``.
         scale : str, True or callable
-            Divide residuals by a scale, so that widths follow it. A fixed one for all but "replace_one",
-            "batch" and "interpolation": a column with positive values, or a callable of a frame that
-            returns them (a Series is matched by label). A learned one for methods that hold rows out: a
+            Divide residuals by a scale, so that widths follow it. A fixed one for all but
+            "interpolation": a column with positive values, or a callable of a frame that returns them (a
+            Series is matched by label). A learned one for methods that hold rows out: a
             formula such as "~ x1" of what it depends on (True for the columns of the model), on which the
             logarithms of the sizes of residuals are regressed by least squares. For widths that follow the
             data with all rows use `stabconf.fit_quantiles`.
-        score : {"absolute", "squared", "dual"} or UserScore
-            What of a residual is ranked, for the methods that take ``scale``. "squared" ranks as
-            "absolute" does; "dual" is the size of the slope of a smooth loss.
-        bound : {"curvature", "norm", "ball", "paper"}
+        score : {"absolute", "squared", "dual"}, UserScore or PairScore
+            What of a residual is ranked, for the methods that take ``scale``: its size, or a function of
+            one's own, of the residual (`UserScore`) or of response and prediction (`PairScore`). "squared"
+            and, for losses that are symmetric, "dual" (the size of the slope of a smooth loss, ties broken
+            by the residual) rank as "absolute" does.
+        bound : {"curvature", "norm", "ball", "paper", "dual"}
             Stability bound of "stable", "replace_one", "batch" and "interpolation"; by default "curvature"
-            for losses with curvature, else "norm". Above 10,000 new rows their norms are rounded up by at
-            most 0.4 %, which makes the part of the width that is owed to stability larger by about as much.
+            for losses with curvature, else "norm". "dual" is the duality gap, for "replace_one" and
+            "batch" with a smooth loss: it rules out responses around ``z_hat``. Above 10,000 new rows
+            their norms are rounded up by at most 0.4 %, which makes the part of the width that is owed to
+            stability larger by about as much.
         inner : bool
             Add ``inner_lower``, ``inner_upper``, an interval contained in the exact set; for the methods
             that take ``bound``.
@@ -208,6 +214,13 @@ class BaseResults:
             Learn the design map (stateful transforms, column means and scales) from the training and the
             new rows together, which treats them alike. Centre and scale of the response stay those of the
             training rows.
+        unseen : {"raise", "nan"}
+            What is done with rows of a level that training did not have, or beyond the knots of its
+            splines; by default as `stabconf.fit` was told.
+        in_range : bool
+            Leave out responses beyond the range of the training ones. No end is then infinite on a side
+            that was asked for, and coverage is less by at most 2 / (n + 1), or 1 / (n + 1) where the
+            interval has one side (within groups with the n of the smallest).
         units : {"response"} or pair of functions
             "response" gives the ends in units of ``y`` where the formula's left side is ``np.log(y)``, or
             log1p, log10, log2 or sqrt. Others need a pair of increasing functions, there and back:
@@ -394,6 +407,12 @@ class BaseResults:
                 f"{what} fits the model again, which {type(self).__name__} cannot ({self._described()}): "
                 "use the results of stabconf.fit(formula, data, loss=..., penalty=...)"
             )
+
+    def _leaving_unseen(self, unseen: Unseen) -> Self:
+        """Itself, with another answer to new rows that the design cannot place."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, _design=self._design.leaving_unseen(unseen))
+        return made
 
     def _refit(self, model: ModelSpec | EstimatorSpec, design: Design, columns: ColumnUnits) -> Self:
         """Itself fitted again, with another model or design map."""

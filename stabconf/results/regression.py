@@ -15,10 +15,11 @@ import pandas as pd
 from ..checks import check_candidates, check_one_alpha
 from ..data.design import Design
 from ..data.units import ColumnUnits
+from ..errors import AssumptionError
 from ..losses import Loss
 from ..penalties import Penalty, as_penalty
 from ..rank import Peers
-from ..sets import Along, Fits, Intervals, check_bound, conformity, make_intervals, row_tau
+from ..sets import Along, Fits, Intervals, PairScore, check_bound, conformity, make_intervals, row_tau
 from ..sets.quality import errors_of, pseudo_r2
 from ..sets.training import Fitted, Parts, fit_rows, residual_scale
 from ..show.summary import FitSummary, summarise
@@ -242,6 +243,11 @@ class ObjectiveResults(Presentation):
         options: Options,
         parts: Among = None,
     ) -> list[Intervals]:
+        if rows.weight is not None and isinstance(options.get("score"), PairScore):
+            raise AssumptionError(
+                "a PairScore is of responses as they are, and a model with weights ranks weighted ones: "
+                "use score='absolute' or a UserScore"
+            )
         if "z_hat" in options:
             options = {**options, "z_hat": rows.responses_as_fitted(options["z_hat"])}
         made = make_intervals(self._fits, rows.as_fitted, alphas, method, side, options, parts)

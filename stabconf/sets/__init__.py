@@ -20,14 +20,15 @@ from .exchangeability import STREAMS, Evidence, check_rows
 from .fits import Fits
 from .heldout import cross, cv_plus, jackknife_plus, split
 from .interpolated import interpolation
-from .intervals import Intervals, join, opened
+from .intervals import Intervals, cut, join, opened
 from .parallel import progress_bar
 from .pinned import batch, replace_one
 from .refit import grid, root
 from .request import Method, Part, Request, check_side, generator
-from .score import SCORES, FixedScale, LearnedScale, Score, Side, UserScore, as_score
+from .score import SCORES, FixedScale, LearnedScale, Score, Side, as_score
 from .stable_set import stable
 from .thresholds import Along
+from .user_score import PairScore, UserScore
 
 __all__ = [
     "BAND_METHODS",
@@ -44,6 +45,7 @@ __all__ = [
     "Intervals",
     "LearnedScale",
     "Method",
+    "PairScore",
     "Request",
     "Score",
     "UserScore",
@@ -52,6 +54,7 @@ __all__ = [
     "check_bound",
     "check_rows",
     "conformity",
+    "cut",
     "generator",
     "make_intervals",
     "progress_bar",
@@ -61,6 +64,8 @@ __all__ = [
 
 _SCORE = ("score", "scale")
 _HELD_OUT = ("score of any fit",)
+_STABLE = ("bound", "inner", *_SCORE)
+_BOUNDED = ("fixed scale", "steady score", "lipschitz or sizes")
 
 
 def _exact(fits: Fits, asked: Request) -> list[Intervals]:
@@ -77,14 +82,10 @@ METHODS = {
         ("conditional", "tol", "budget", "n_jobs", "progress", *_SCORE),
         needs=("sizes", "fixed scale", "bends once", "clipped where conditional", "alone if conditional"),
     ),
-    "stable": Method(
-        stable,
-        ("bound", "inner", *_SCORE),
-        needs=("sizes for inner", "fixed scale", "lipschitz or sizes"),
-    ),
-    "replace_one": Method(replace_one, ("z_hat", "bound", "inner"), needs=("no ball",)),
-    "batch": Method(batch, ("z_hat", "bound", "inner"), needs=("no ball",)),
-    "interpolation": Method(interpolation, ("queries", "bound", "inner"), needs=("lipschitz",)),
+    "stable": Method(stable, _STABLE, needs=(*_BOUNDED, "no dual")),
+    "replace_one": Method(replace_one, ("z_hat", *_STABLE), needs=(*_BOUNDED, "no ball", "smooth if dual")),
+    "batch": Method(batch, ("z_hat", *_STABLE), needs=(*_BOUNDED, "no ball", "smooth if dual")),
+    "interpolation": Method(interpolation, ("queries", "bound", "inner"), needs=("lipschitz", "no dual")),
     "root": Method(root, ("tol", "progress", *_SCORE), needs=("fixed scale",)),
     "grid": Method(grid, ("points", "progress", *_SCORE), needs=("fixed scale",)),
     "split": Method(

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from ..data.design import Design
+from ..data.design import Design, Unseen
 from ..data.frames import by_label
 from ..data.units import ColumnKinds, column_units
 from ..errors import DataWarning, InputError, warn_user
@@ -23,7 +23,7 @@ from ..results.options import Bound, Groups, New, Numbers, Options, PerRow, Side
 from ..results.regression import ObjectiveResults
 from ..results.rows import Rows
 from ..results.spec import ModelSpec
-from ..sets import Fits, UserScore
+from ..sets import Fits, PairScore, UserScore
 from ..show.summary import FitSummary, summarise_model
 from .adapters import Recipe
 
@@ -101,7 +101,7 @@ class StatsmodelsResults(ObjectiveResults):
         weights: PerRow = None,
         conditional: str | None = None,
         scale: PerRow = None,
-        score: str | UserScore | None = None,
+        score: str | UserScore | PairScore | None = None,
         bound: Bound = None,
         inner: bool | None = None,
         tol: float | None = None,
@@ -112,6 +112,8 @@ class StatsmodelsResults(ObjectiveResults):
         calibration: float | None = None,
         folds: int | None = None,
         random_state: int | np.random.Generator | None = None,
+        unseen: Unseen | None = None,
+        in_range: bool = False,
         units: Units = None,
         n_jobs: int | None = None,
         progress: bool | None = None,
