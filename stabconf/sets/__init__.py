@@ -143,7 +143,9 @@ def make_intervals(
     given = {name: value for name, value in options.items() if value is not None}
     name = _auto(fits, side, given, methods) if method == "auto" else method
     if name not in methods:
-        reason = "is not for any estimator" if name in METHODS else "is unknown"
+        reason = "is unknown"
+        if name in METHODS:
+            reason = "is not for bands of quantiles" if methods is BAND_METHODS else "is not for estimators"
         raise InputError(f"method={method!r} {reason}: give 'auto' or one of {', '.join(methods)}")
     chosen = methods[name]
     chosen.check_options(name, given)

@@ -20,7 +20,7 @@ from ..data.design import build_design, caller_scope
 from ..data.frames import by_label
 from ..errors import InputError, InputTypeError, StabconfWarning
 from ..files import write_whole
-from ..losses import Loss
+from ..losses import Loss, as_loss
 from ..rank import conformal_rank, kth_smallest
 from ..results.fitting import fit_in_scope
 from ..results.regression import ObjectiveResults
@@ -201,6 +201,12 @@ def compare_in_scope(
     methods = [methods] if isinstance(methods, str) else list(methods)
     options = options or {}
     _check(methods, options, repeats, new)
+    if isinstance(loss, (list, tuple)):
+        raise InputTypeError(
+            f"loss={loss!r} has several: compare takes one loss at a time; call it for each, and put the "
+            "tables together with pd.concat"
+        )
+    as_loss(loss)
     alpha = check_one_alpha(alpha)
     penalties = list(cast(Sequence[float], [penalty] if np.isscalar(penalty) else penalty))
     whole = build_design(formula, data, scope)
