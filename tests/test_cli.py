@@ -173,7 +173,7 @@ def test_demo_prints_a_summary_and_writes_a_report(tmp_path):
         check=True,
     )
     assert "Regularised robust regression" in done.stdout and "obs_ci_upper" in done.stdout
-    assert "Distance to exact" in (tmp_path / "my report.html").read_text(encoding="utf-8")
+    assert "90 % intervals of foodexp" in (tmp_path / "my report.html").read_text(encoding="utf-8")
     assert done.stderr == ""
 
 

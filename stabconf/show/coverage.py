@@ -199,6 +199,6 @@ def shortfalls(shown: "Shown", parts: Mapping[str, np.ndarray]) -> list[str]:
         if inside < least:
             made.append(
                 f"Coverage falls short for {name}: {inside} of {count} responses are inside "
-                f"({percent(inside / count)}), and chance alone would leave at least {least}."
+                f"({percent(inside / count)}), where at least {least} are expected."
             )
     return made

@@ -121,7 +121,7 @@ def summarise_quantiles(results: _Results, design: Design, fits: Sequence[_Resul
     notes = [_R2]
     crossing = int(results.crossing().sum())
     if crossing:
-        notes.append(f"Fitted quantiles cross at {crossing} training rows: look at the formula.")
+        notes.append(f"Fitted quantiles cross at {crossing} of {len(design.y)} training rows.")
     return FitSummary(tables, notes + _fit_notes(results, design))
 
 
