@@ -45,10 +45,10 @@ class Prediction:
         Returns
         -------
         DataFrame
-            ``mean`` (and the fitted quantiles, where several are), ``obs_ci_lower``, ``obs_ci_upper`` (and
-            the inner ends where asked for); with groups, weights or a fixed scale also ``group`` (or a
-            column for each of several), ``weight`` and ``scale``. Rows with missing values are kept, as
-            NaN.
+            ``mean``, statsmodels' name for the prediction (a median for LAD loss), the fitted quantiles where
+            there are several, ``obs_ci_lower``, ``obs_ci_upper`` (and the inner ends where asked for); with
+            groups, weights or a fixed scale also ``group`` (or a column for each of several), ``weight``
+            and ``scale``. Rows with missing values are kept, as NaN.
         """
         level = self._alpha if alpha is None else alpha
         if not np.isscalar(level):
