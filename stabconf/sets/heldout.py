@@ -10,6 +10,7 @@ weight (Prinster, Liu and Saria, 2022). Any estimator will do: only ``fits.predi
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from ..checks import is_count
 from ..errors import InputError
 from ..rank import Peers
 from .intervals import Intervals, assumed, join, ranked_intervals
+from .parallel import in_chunks
 from .request import Request, generator
 from .score import Score
 from .thresholds import Scores
@@ -40,7 +42,7 @@ def split(fits: Any, asked: Request) -> list[Intervals]:
     for alpha in asked.alphas:
         each = []
         for which, peers in groups:
-            more: dict[str, Any] = {}
+            more: dict[str, Any] = {"centre": centre[which]}
             level = np.broadcast_to(peers.rank(alpha).kth(scores), len(which))
             if asked.conditional is not None:
                 along = asked.conditional.among(held).take(which)
@@ -122,12 +124,23 @@ def _make_folds(fits: Any, asked: Request, folds: int) -> _Folds:
         )
     order = np.arange(n) if folds == n else generator(asked.random_state).permutation(n)
     made = _Folds(np.empty(n, dtype=int), np.empty(n), np.empty((m, folds)), np.empty((m, folds)))
-    every = np.arange(n)
-    for j, held in enumerate(np.array_split(order, folds)):
-        fitted = np.delete(every, held)
+    parts = np.array_split(order, folds)
+    some = partial(_without, fits, asked, parts)
+    size = max(1, folds // 100)
+    found = in_chunks(some, np.arange(folds), asked.n_jobs, asked.progress, size=size, unit="fold")
+    each = [one for chunk in found for one in chunk]
+    for j, held in enumerate(parts):
         made.fold[held] = j
-        made.scores[held], made.predictions[:, j], made.sigma[:, j] = _held_out(fits, asked, fitted, held)
+        made.scores[held], made.predictions[:, j], made.sigma[:, j] = each[j]
     return made
+
+
+def _without(
+    fits: Any, asked: Request, parts: list[np.ndarray], folds: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """`_held_out` of some of the folds."""
+    every = np.arange(fits.n)
+    return [_held_out(fits, asked, np.delete(every, parts[j]), parts[j]) for j in folds]
 
 
 def _folded(fits: Any, asked: Request, method: str, folds: int) -> list[Intervals]:
@@ -168,7 +181,8 @@ def _fold_intervals(
             if len(found) > 1:
                 pieces[first + i] = tuple(found)
     words = _guarantee(alpha, peers, made.predictions.shape[1])
-    return ranked_intervals(lower, upper, peers, alpha, asked.side, method, pieces=pieces, guarantee=words)
+    more = {"pieces": pieces, "guarantee": words, "centre": np.median(made.predictions[rows], axis=1)}
+    return ranked_intervals(lower, upper, peers, alpha, asked.side, method, **more)
 
 
 def _agreed(low: np.ndarray, high: np.ndarray, least: float) -> list[tuple[float, float]]:
