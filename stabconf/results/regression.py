@@ -15,17 +15,19 @@ import pandas as pd
 from ..checks import check_candidates, check_one_alpha
 from ..data.design import Design
 from ..data.units import ColumnUnits
-from ..errors import AssumptionError
+from ..errors import AssumptionError, InputError
 from ..losses import Loss
 from ..penalties import Penalty, as_penalty
 from ..rank import Peers
 from ..sets import Along, Fits, Intervals, PairScore, check_bound, conformity, make_intervals, row_tau
 from ..sets.quality import errors_of, pseudo_r2
 from ..sets.training import Fitted, Parts, fit_rows, residual_scale
+from ..show.plots import draw_influence
 from ..show.summary import FitSummary, summarise
 from ..stability import BOUNDS, default_bound, named_constants
 from ..threads import one_thread
 from .asking import PValues, ask_p_values, label_sets
+from .figures import Axes
 from .options import Among, Bound, Groups, Level, New, Numbers, Options, PerRow, Side
 from .predictive import Predictive
 from .presentation import Presentation
@@ -209,6 +211,71 @@ class ObjectiveResults(Presentation):
         """
         options = {"scale": scale, "n_jobs": n_jobs, "progress": progress}
         return Predictive(self, exog, {name: value for name, value in options.items() if value is not None})
+
+    def influence(self) -> pd.DataFrame:
+        """How far each training row moves its own prediction, and each coefficient.
+
+        All fits without one row come from paths that start at the fit (theory, section 8.1), with units and
+        penalty as they are.
+
+        Returns
+        -------
+        DataFrame
+            A row per training row: ``own_prediction`` and a column per coefficient, each the value with the
+            row less the value without it, in units of the response and of the design columns.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
+        >>> moved = res.influence()
+        >>> moved.reindex(moved["own_prediction"].abs().nlargest(2).index).round(3)
+             own_prediction  Intercept  income
+        137         -74.824     15.073  -0.018
+        58           16.742     -6.582   0.008
+        """
+        left = self._fits.leave_one_out()
+        rows, index = self._rows(None)
+        made = pd.DataFrame(-self._own_units(left.coefficients), index=index, columns=self._design.names)
+        made.insert(0, "own_prediction", -left.own / rows.root)
+        return made
+
+    def _own_units(self, moves: np.ndarray) -> np.ndarray:
+        """Moves of coefficients (n, p) in units of the design columns."""
+        columns, place, scale = self._columns, self._design.intercept, self._fits.scale
+        return np.array([columns.coefficients(move, 0.0, scale, place) for move in moves])
+
+    def plot_influence(self, coefficient: str | None = None, ax: Axes = None) -> Axes:
+        """How far each training row moves its own prediction, or a coefficient, over its residual.
+
+        The rows that move it most are named. A loss with a bounded slope lets no row pull as hard as its
+        residual is large.
+
+        Parameters
+        ----------
+        coefficient : str, optional
+            A column of the design; by default the row's own prediction.
+        ax : matplotlib Axes, optional
+            Where it is drawn; a new figure by default.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data)
+        >>> res.plot_influence("income").get_ylabel()
+        'move of income by the row'
+        """
+        name = "own_prediction" if coefficient is None else coefficient
+        made = self.influence()
+        if name not in made:
+            raise InputError(
+                f"coefficient={coefficient!r} is not in the model: give one of "
+                f"{', '.join(self._design.names)}"
+            )
+        what = "its own prediction" if coefficient is None else coefficient
+        return draw_influence(self.resid.to_numpy(), made[name], what, self._design.response, ax)
 
     def tau(self, exog: New = None, bound: Bound = None, z: float | None = None) -> pd.DataFrame:
         """Stability bounds: how far each prediction can move when a new response joins the fit.

@@ -17,7 +17,7 @@ from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
 from ..data.design import Design
-from .tables import Table, latex_escaped, percent, shortened, told_apart
+from .tables import Table, cell, latex_escaped, percent, shortened, told_apart
 
 __all__ = [
     "FitSummary",
@@ -124,7 +124,7 @@ def summarise_quantiles(results: _Results, design: Design, fits: Sequence[_Resul
     notes = [_R2]
     crossing = int(results.crossing().sum())
     if crossing:
-        notes.append(f"Fitted quantiles cross at {crossing} training rows: look at the formula.")
+        notes.append(f"Fitted quantiles cross at {crossing} of {len(design.y)} training rows.")
     return FitSummary(tables, notes + _fit_notes(results, design))
 
 
@@ -294,4 +294,4 @@ def _yes(flag: bool) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.4g}"
+    return cell(float(value)) or "none"
