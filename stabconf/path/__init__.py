@@ -8,7 +8,7 @@ from .leaving import leave_one_out
 from .lines import Piece, decided_prefix, merge, ties_of, uncovered
 from .polyline import Polyline, polylines
 from .sharpening import crossover, sharpened
-from .tilted import Tilted, runs_away, tilted_fits
+from .tilted import Tilted, both_ways, runs_away, tilted_fits
 
 __all__ = [
     "BandPath",
@@ -17,6 +17,7 @@ __all__ = [
     "Piece",
     "Polyline",
     "Tilted",
+    "both_ways",
     "chord_fits",
     "crossover",
     "decided_prefix",

@@ -16,7 +16,7 @@ import numpy as np
 from ..rank import Rank, Scoring
 from .clipped import ClippedFit
 from .lines import Piece, cells, ties_of, union, ways_of
-from .tilted import Refit, Tilted, tilted_fits
+from .tilted import Refit, Tilted, both_ways
 
 __all__ = ["Polyline", "Ray", "polylines"]
 
@@ -177,10 +177,7 @@ def polylines(
     ``slopes`` are ``(down, up)`` of the loss; ``refit`` is asked where a path cannot be trusted.
     """
     soft = bool(fit.soft[0])
-    ways = []
-    for direction, slope in zip((-1, 1), slopes, strict=True):
-        tilt = np.full(len(rows), -direction * slope)
-        ways.append(tilted_fits(fit, rows, tilt, refit, corners=True))
+    ways = list(both_ways(fit, rows, slopes, refit, corners=True).values())
     return [_joined(fit, x, i, ways, slopes, soft) for i, x in enumerate(rows)]
 
 
