@@ -1,6 +1,6 @@
 """The fit as a new row joins it: tilted fits, the path between them, sets along it (theory, section 5)."""
 
-from .bands import BandPath, BandRows
+from .bands import BandEnds, BandPath, BandRows
 from .chords import chord_fits
 from .clipped import ClippedFit
 from .following import follow
@@ -11,6 +11,7 @@ from .sharpening import crossover, sharpened
 from .tilted import Tilted, both_ways, runs_away, tilted_fits
 
 __all__ = [
+    "BandEnds",
     "BandPath",
     "BandRows",
     "ClippedFit",

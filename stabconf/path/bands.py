@@ -11,11 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..rank import Rank
-from .clipped import ClippedFit
 from .lines import Piece, merge, ties_of, uncovered, ways_of
 from .polyline import Polyline, Ray
 
-__all__ = ["BandPath", "BandRows"]
+__all__ = ["BandEnds", "BandPath", "BandRows"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,51 @@ class BandRows:
 
 
 @dataclass(frozen=True)
+class BandEnds:
+    """Both fits where their paths end on one side, for many new rows.
+
+    Attributes
+    ----------
+    way : int
+        -1 for responses below both paths, 1 for those above.
+    theta : dict
+        Coefficients (m, p) under the sign of each term of the score.
+    w : dict
+        Responses (m,) at which each path ends, in units of the upper fit.
+    edge : (m,) array
+        The farther of these.
+    """
+
+    way: int
+    theta: dict[int, np.ndarray]
+    w: dict[int, np.ndarray]
+    edge: np.ndarray
+
+    @classmethod
+    def of(cls, paths: dict[int, list[Polyline]], way: int, shift: float) -> "BandEnds":
+        """From the `Polyline`s of each term's fit; the lower one's responses are larger by ``shift``."""
+        at = 0 if way < 0 else -1
+        theta = {sign: np.array([path.theta[at] for path in each]) for sign, each in paths.items()}
+        off = {-1: shift, 1: 0.0}
+        w = {sign: np.array([path.w[at] for path in each]) - off[sign] for sign, each in paths.items()}
+        return cls(way, theta, w, way * np.max([way * each for each in w.values()], axis=0))
+
+    @property
+    def peak(self) -> np.ndarray:
+        """The new score at the edge, or 0 (m,): between the edges of both sides it is no larger than the
+        larger of theirs."""
+        own = self.w.get(self.way, self.edge)
+        return self.way * (self.edge - own)
+
+    def ends(self, rows: BandRows) -> np.ndarray:
+        """How far the sets reach beyond the edge (m,), which is in them."""
+        scores = [sign * (rows.v[sign] - self.theta[sign] @ rows.X.T) for sign in rows.terms]
+        tie = np.max([ties_of(rows.X, self.theta[sign]) for sign in rows.terms], axis=0)
+        level = rows.rank.kth(np.max(scores, axis=0)) + tie
+        return self.edge + self.way * (level - self.peak)
+
+
+@dataclass(frozen=True)
 class BandPath:
     """Both fits of the augmented sample as functions of the new response.
 
@@ -71,11 +115,10 @@ class BandPath:
     open: tuple[bool, bool]
 
     @classmethod
-    def of(cls, lower: Polyline, upper: Polyline, shift: float) -> "BandPath":
-        """From the `Polyline`s of the two fits; the lower one's responses are larger by ``shift``."""
-        paths = {-1: lower, 1: upper}
+    def of(cls, paths: dict[int, Polyline], shift: float) -> "BandPath":
+        """From the `Polyline` of each term's fit; the lower one's responses are larger by ``shift``."""
         shifts = {-1: shift, 1: 0.0}
-        w = np.union1d(lower.w - shift, upper.w)
+        w = np.unique(np.concatenate([path.w - shifts[sign] for sign, path in paths.items()]))
         unknown = np.zeros(max(len(w) - 1, 0), dtype=bool)
         theta, e, rays = {}, {}, {}
         middles = 0.5 * (w[:-1] + w[1:])
@@ -86,17 +129,13 @@ class BandPath:
                 (move / abs(speed), change / abs(speed)) if speed else (move, change)
                 for (move, change), speed in zip(path.rays, path.speeds, strict=True)
             ]
-        lost = (lower.open[0] or upper.open[0], lower.open[1] or upper.open[1])
-        return cls(w, theta, e, rays, unknown, lost)
+        lost = [any(path.open[which] for path in paths.values()) for which in (0, 1)]
+        return cls(w, theta, e, rays, unknown, (lost[0], lost[1]))
 
     @property
     def extent(self) -> float:
         """Length of the longest part that nothing is known of."""
         return np.inf if any(self.open) else float(np.max(np.diff(self.w)[self.unknown], initial=0.0))
-
-    def length(self, fits: dict[int, ClippedFit]) -> float:
-        """Longest move from the base fits (a dict of `ClippedFit`) between the corners, in their metric."""
-        return max(float(np.max(fit.length(self.theta[sign] - fit.theta))) for sign, fit in fits.items())
 
     def pieces(self, rows: BandRows) -> list[Piece]:
         """Intervals of w that make up the set."""
@@ -118,15 +157,34 @@ class BandPath:
                 out.append(_ordered(self.w[corner], way * np.inf))
                 continue
             rays = [(sign, *self.rays[sign][which]) for sign in rows.terms]
-            lines = [
-                (old[j, corner], -sign * ways_of(rows.X, move, np.inf))
-                for j, (sign, move, _) in enumerate(rays)
-            ]
             own = [(new[j, corner], sign * change) for j, (sign, _, change) in enumerate(rays)]
-            for a, b in uncovered(lines, own, np.inf, rows.rank, -tie[corner]):
+            if not any(move.any() for _, move, _ in rays):
+                level = float(rows.rank.kth(old[:, corner].max(axis=0)))
+                found = _at_most(own, level + tie[corner])
+            else:
+                lines = [
+                    (old[j, corner], -sign * ways_of(rows.X, move, np.inf))
+                    for j, (sign, move, _) in enumerate(rays)
+                ]
+                found = uncovered(lines, own, np.inf, rows.rank, -tie[corner])
+            for a, b in found:
                 out.append(_ordered(self.w[corner] + way * a, self.w[corner] + way * b))
         here = ~rows.rank.passed(old.max(axis=0) < (new.max(axis=0) - tie)[:, None])
         return merge([*out, *((w, w) for w in self.w[here])], near=1e-12)
+
+
+def _at_most(own: list[tuple[float, float]], level: float) -> list[Piece]:
+    """Where on [0, inf) lines, given by their values at 0 and slopes, are all at most ``level``."""
+    first, last = 0.0, np.inf
+    for value, slope in own:
+        room = level - value
+        if slope > 0:
+            last = min(last, room / slope)
+        elif slope < 0:
+            first = max(first, room / slope)
+        elif room < 0:
+            return []
+    return [(first, last)] if first <= last else []
 
 
 def _ordered(one: float, other: float) -> Piece:

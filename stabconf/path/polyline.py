@@ -93,6 +93,11 @@ class Polyline:
         return known & ~(inside & self.unknown[place])
 
     @property
+    def straight(self) -> bool:
+        """Whether all of it is known, and the coefficients stay as they are beyond both ends."""
+        return not (any(self.open) or self.unknown.any() or any(move.any() for move, _ in self.rays))
+
+    @property
     def extent(self) -> float:
         """Length of the longest part that nothing is known of."""
         return np.inf if any(self.open) else float(np.max(np.diff(self.w)[self.unknown], initial=0.0))
