@@ -1,6 +1,6 @@
 """The fit as a new row joins it: tilted fits, the path between them, sets along it (theory, section 5)."""
 
-from .bands import BandEnds, BandPath, BandRows
+from .bands import BandEnds, BandPath, BandRows, ends_within
 from .chords import chord_fits
 from .clipped import ClippedFit
 from .following import follow
@@ -22,6 +22,7 @@ __all__ = [
     "chord_fits",
     "crossover",
     "decided_prefix",
+    "ends_within",
     "follow",
     "leave_one_out",
     "merge",

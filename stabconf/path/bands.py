@@ -14,7 +14,7 @@ from ..rank import Rank
 from .lines import Piece, merge, ties_of, uncovered, ways_of
 from .polyline import Polyline, Ray
 
-__all__ = ["BandEnds", "BandPath", "BandRows"]
+__all__ = ["BandEnds", "BandPath", "BandRows", "ends_within"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,25 @@ class BandRows:
         old = [sign * (self.v[sign] - band.theta[sign] @ self.X.T) for sign in self.terms]
         new = [sign * band.e[sign] for sign in self.terms]
         return np.array(old), np.array(new)
+
+    def range(self, paths: dict[int, list[Polyline]], new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bounds on the order statistic between the ends of the paths of some new rows."""
+        low, high = [], []
+        for sign in self.terms:
+            theta = [paths[sign][i].theta for i in new.tolist()]
+            first = np.cumsum([0, *(len(each) for each in theta)])[:-1]
+            scores = sign * (self.v[sign] - np.concatenate(theta) @ self.X.T)
+            low.append(np.minimum.reduceat(scores, first))
+            high.append(np.maximum.reduceat(scores, first))
+        rank = self.rank.take(new)
+        return rank.kth(np.max(low, axis=0)), rank.kth(np.max(high, axis=0))
+
+    def level(self, theta: dict[int, np.ndarray]) -> np.ndarray:
+        """The order statistic where the fits have coefficients (m, p) under the signs of terms, ties
+        allowed for."""
+        scores = [sign * (self.v[sign] - theta[sign] @ self.X.T) for sign in self.terms]
+        tie = np.max([ties_of(self.X, theta[sign]) for sign in self.terms], axis=0)
+        return self.rank.kth(np.max(scores, axis=0)) + tie
 
 
 @dataclass(frozen=True)
@@ -82,11 +101,19 @@ class BandEnds:
         return self.way * (self.edge - own)
 
     def ends(self, rows: BandRows) -> np.ndarray:
-        """How far the sets reach beyond the edge (m,), which is in them."""
-        scores = [sign * (rows.v[sign] - self.theta[sign] @ rows.X.T) for sign in rows.terms]
-        tie = np.max([ties_of(rows.X, self.theta[sign]) for sign in rows.terms], axis=0)
-        level = rows.rank.kth(np.max(scores, axis=0)) + tie
-        return self.edge + self.way * (level - self.peak)
+        """Ends of sets that hold the edge (m,)."""
+        return self.edge + self.way * (rows.level(self.theta) - self.peak)
+
+
+def ends_within(ways: dict[int, BandEnds], rows: BandRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ends of sets that lie between the paths of both fits (m,), and whether there is such a place (m,)."""
+    theta = {sign: ways[-sign].theta[sign] for sign in rows.terms}
+    inner = {sign: ways[-sign].w[sign] for sign in rows.terms}
+    level = rows.level(theta)
+    none = np.full(len(level), np.inf)
+    low = inner.get(-1, -none)
+    high = inner.get(1, none)
+    return low - level, high + level, low <= high
 
 
 @dataclass(frozen=True)

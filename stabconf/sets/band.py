@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..losses import Loss
-from ..path import BandEnds, BandPath, BandRows, ClippedFit, Piece, Polyline
+from ..path import BandEnds, BandPath, BandRows, ClippedFit, Piece, Polyline, ends_within
 from ..rank import Peers, Rank, kth_of_lines
 from ..stability import new_rows, reach
 from .candidates import candidate_p, known_or_refitted, parts_of
@@ -28,6 +28,7 @@ __all__ = ["BandFits", "band_conformity", "exact_band", "stable_band"]
 
 _CHUNK = 128  # rows that share the training rows which can decide
 _ENTRIES = 2_000_000
+_BENDS = 20  # of a path, about
 _REACH = 1.0 + 1e-9  # rounding errors of lengths
 _MARGIN = 1e-9  # and of scores, in units of the fit
 _BOUNDS = ("norm", "paper")
@@ -118,27 +119,50 @@ def _chunk(fits: BandFits, side: Side, work: Work) -> tuple[list[list[list[Piece
     straight = np.all([[path.straight for path in paths[sign]] for sign in terms], axis=0)
     ways = {way: BandEnds.of(paths, way, fits.shift) for way in (-1, 1)}
     peak = np.max([each.peak for each in ways.values()], axis=0)
-    # Where no order statistic on the way is below the new score, only the ends are left to find.
-    least = [kth_of_lines(scores, norms, rank, -_REACH * length) for rank in work.ranks]
-    simple = [straight & (each - _MARGIN > peak) for each in least]
-    joint = {
-        i: BandPath.of({sign: each[i] for sign, each in paths.items()}, fits.shift)
-        for i in np.flatnonzero(~np.all(simple, axis=0)).tolist()
-    }
+    joint: dict[int, BandPath] = {}
     out = []
-    for rank, decided in zip(work.ranks, simple, strict=True):
+    for rank in work.ranks:
         rows, near = rank.window(scores - moved, scores + moved)
         window = BandRows(X[rows], {sign: each[rows] for sign, each in v.items()}, near, terms)
-        ends = {way: ways[way].ends(window) if way in terms else way * np.full(m, np.inf) for way in ways}
+        least = kth_of_lines(scores, norms, rank, -_REACH * length)
+        most = np.full(m, np.inf)
+        doubtful = np.flatnonzero(straight & (least - _MARGIN <= peak))
+        for part in np.array_split(doubtful, 1 + len(doubtful) * len(rows) * _BENDS // _ENTRIES):
+            if len(part):
+                least[part], most[part] = window.range(paths, part)
+        sets, decided = _decided(ways, window, straight & (least - _MARGIN > peak), most < -_MARGIN)
         every = np.arange(n) if rank.which is None else rank.which
-        sets: list[list[Piece]] = [[pair] for pair in zip(ends[-1].tolist(), ends[1].tolist(), strict=True)]
         for i in np.flatnonzero(~decided).tolist():
+            if i not in joint:
+                joint[i] = BandPath.of({sign: each[i] for sign, each in paths.items()}, fits.shift)
             # A fit that follows the response without end leaves every window.
             which, own = (rows, near) if straight[i] else (every, rank.alone())
             some = BandRows(X[which], {sign: each[which] for sign, each in v.items()}, own.take(i), terms)
             sets[i] = joint[i].pieces(some)
         out.append(sets)
     return out, np.array([joint[i].extent if i in joint else 0.0 for i in range(m)])
+
+
+def _decided(
+    ways: dict[int, BandEnds], window: BandRows, outside: np.ndarray, inside: np.ndarray
+) -> tuple[list[list[Piece]], np.ndarray]:
+    """Sets that need no path, and for which rows they are known (m,).
+
+    Where no order statistic on the way is below the new score, the set ends beyond the paths
+    (``outside``). Where all are negative, as new scores are between the paths alone, it ends there
+    (``inside``).
+    """
+    ends = {
+        way: each.ends(window) if way in window.terms else np.full(len(outside), way * np.inf)
+        for way, each in ways.items()
+    }
+    low, high, room = ends_within(ways, window)
+    low = np.where(outside, ends[-1], low)
+    high = np.where(outside, ends[1], high)
+    sets = [
+        [(one, two)] if one <= two else [] for one, two in zip(low.tolist(), high.tolist(), strict=True)
+    ]
+    return sets, outside | (inside & room)
 
 
 def _lengths(fit: ClippedFit, paths: list[Polyline]) -> np.ndarray:
