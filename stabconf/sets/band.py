@@ -26,7 +26,7 @@ from .thresholds import Along
 
 __all__ = ["BandFits", "band_conformity", "exact_band", "stable_band"]
 
-_CHUNK = 128  # rows that share the training rows which can decide
+_CHUNK = 512  # rows that share the training rows which can decide
 _ENTRIES = 2_000_000
 _BENDS = 20  # of a path, about
 _REACH = 1.0 + 1e-9  # rounding errors of lengths
