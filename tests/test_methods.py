@@ -693,3 +693,16 @@ def test_a_warning_says_why_an_interval_is_infinite(frame):
         res = stabconf.fit("y ~ x", data, loss=loss, penalty=0.3)
         with pytest.warns(stabconf.StabilityWarning, match=message):
             res.conf_int_conformal({"x": [4.0]}, alpha=0.02, **options)
+
+
+@pytest.mark.parametrize("loss", ["lad", "huber", "squared", "logcosh"])
+def test_intervals_start_from_the_training_fit_without_another_solve(frame, loss, monkeypatch):
+    res = stabconf.fit("y ~ x + C(g)", frame, loss=loss)
+    expected = res.conf_int_conformal(frame)
+    again = pickle.loads(pickle.dumps(stabconf.fit("y ~ x + C(g)", frame, loss=loss)))
+
+    def refuse(*_, **__):
+        raise AssertionError("a base fit was made anew")
+
+    monkeypatch.setattr("stabconf.sets.fits.minimise", refuse)
+    assert again.conf_int_conformal(frame).equals(expected)

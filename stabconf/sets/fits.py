@@ -14,7 +14,16 @@ import numpy as np
 from ..data.units import location_scale
 from ..losses import Loss
 from ..path import ClippedFit, chord_fits, crossover, leave_one_out, sharpened
-from ..solvers import Problem, Solution, TieBreak, minimise, smallest_norm, solve, vanishing_ridge
+from ..solvers import (
+    Problem,
+    Solution,
+    TieBreak,
+    certify,
+    minimise,
+    smallest_norm,
+    solve,
+    vanishing_ridge,
+)
 from ..stability import BaseFit
 from .training import Parts, Solving
 
@@ -66,6 +75,8 @@ class Fits:
         Options of `minimise`.
     parts : Parts or None
         Fits to some of the rows; None where units are known beforehand.
+    solved : Solution or None
+        The training fit, where it is one of this very problem.
     """
 
     X: np.ndarray
@@ -78,6 +89,7 @@ class Fits:
     start: np.ndarray
     solving: Solving
     parts: Parts | None = None
+    solved: Solution | None = None
 
     @property
     def given(self) -> str:
@@ -115,6 +127,7 @@ class Fits:
                 ("loss", simplest),
                 ("ridge", self.ridge / factor),
                 ("lasso", self.lasso / factor),
+                ("solved", None),
             ):
                 object.__setattr__(self, name, value)
 
@@ -147,10 +160,21 @@ class Fits:
     def base(self) -> BaseFit:
         """The `BaseFit`."""
         problem = self.problem
-        solution = minimise(problem, self.ties.coordinates(self.start), **self.solving)
+        solution = self._training_fit()
+        if solution is None or not solution.success:
+            solution = minimise(problem, self.ties.coordinates(self.start), **self.solving)
         if self.ties.extra is not None:  # what vanishes bounds nothing
             problem = replace(problem, ridge=self.ridge)
         return BaseFit(problem, solution, self.centre, self.scale)
+
+    def _training_fit(self) -> Solution | None:
+        """The training fit as a `Solution` of the problem that has one minimiser."""
+        known, problem = self.solved, self.problem
+        if known is None:
+            return None
+        l1 = known.l1_multipliers if self.ties.basis is None else np.zeros(problem.X.shape[1])
+        theta = self.ties.coordinates(known.x)
+        return certify(problem, theta, known.multipliers, l1, tol=self.solving["tol"], nit=known.nit)
 
     @cached_property
     def clipped(self) -> ClippedFit:
