@@ -154,8 +154,10 @@ def _tilted_to(
     def beyond(size: float) -> float:
         """How far the response with a residual of this size lies beyond ``w``."""
         e = math.copysign(size, away)
-        tilt = -float(fits.loss.derivative(e)) * row
-        found[size] = minimise(replace(fits.problem, tilt=tilt), start, max_iter=_NEWTON).x
+        if size not in found:
+            tilt = -float(fits.loss.derivative(e)) * row
+            near = found[min(found, key=lambda each: abs(each - size))] if found else start
+            found[size] = minimise(replace(fits.problem, tilt=tilt), near, max_iter=_NEWTON).x
         return math.copysign(1.0, away) * (float(row @ found[size]) + e - w)
 
     low, high = 0.0, min(1.0, abs(away))
