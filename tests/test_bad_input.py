@@ -30,7 +30,7 @@ FIT_CASES = {
     "formula without tilde": (dict(formula="y"), r"formula='y' needs one response"),
     "two responses": (dict(formula="y + x ~ g"), r"needs one response"),
     "no terms": (dict(formula="y ~ 0"), r"formula='y ~ 0' has no terms"),
-    "unknown column": (dict(formula="y ~ nowhere"), r"'nowhere' is not defined.*Give data a column"),
+    "unknown column": (dict(formula="y ~ nowhere"), r"'nowhere' is not defined.*give data a column"),
     "failing function": (dict(formula="y ~ np.linalg.inv(x)"), r"formula='y ~ np.linalg.inv\(x\)' cannot"),
     "data is a list": (dict(data=[1, 2]), r"data is a list: give a pandas DataFrame"),
     "data is an array": (dict(data=np.ones((3, 2))), r"data is a ndarray: give a pandas DataFrame"),
@@ -94,7 +94,10 @@ NEW_CASES = {
     "alpha 1": (dict(alpha=1), r"alpha=1 is not allowed"),
     "alpha -1": (dict(alpha=-1), r"alpha=-1 is not allowed"),
     "alpha NaN": (dict(alpha=np.nan), r"alpha=nan is not allowed"),
-    "alpha is text": (dict(alpha="0.1"), r"alpha='0.1' is a str: give a number such as 0.05"),
+    "alpha is text": (
+        dict(alpha="0.1"),
+        r"alpha='0.1' is a str: give a miscoverage between 0 and 1, such as 0.05",
+    ),
     "alpha is a flag": (dict(alpha=True), r"alpha=True is a bool"),
     "alphas empty": (dict(alpha=[]), r"alpha=\[\] is empty"),
     "one alpha of several": (dict(alpha=[0.1, 2]), r"alpha=2 is not allowed"),
@@ -111,7 +114,7 @@ NEW_CASES = {
     "no processes": (dict(n_jobs=0), r"n_jobs=0 is not allowed: give a number of processes"),
     "exog is an array": (dict(exog=np.ones((2, 2))), r"exog is a ndarray: give a pandas DataFrame"),
     "exog lacks a column": (dict(exog=NEW[["x"]]), r"exog lacks column 'g' that the formula"),
-    "unseen category": (dict(exog=NEW.assign(g="z")), r"exog has a category that training did not.*'z'"),
+    "unseen category": (dict(exog=NEW.assign(g="z")), r"exog has 2 rows.*that training did not have.*'z'"),
     "inf in a new row": (dict(exog=NEW.assign(x=[1.0, np.inf])), r"exog gives inf for 'x' in row q"),
     "text for a number": (
         dict(exog=NEW.assign(x=["u", "v"])),
@@ -145,9 +148,10 @@ def test_summary_frame_takes_one_alpha(fitted):
     "z, message",
     [
         ([], r"z=\[\] is empty"),
-        (["a"], r"z='a' is a str: give numbers"),
+        (["a"], r"z=\['a'\] are labels, which stand for the responses 0 to 0 in this order"),
+        (["a", 1.0], r"z='a' is a str: give finite numbers, or labels"),
         ([np.inf], r"z=inf is not allowed: give finite"),
-        (None, r"z=None is a NoneType: give numbers"),
+        (None, r"z=None is a NoneType: give finite numbers"),
     ],
 )
 def test_bad_candidates_are_named_with_their_fix(z, message):

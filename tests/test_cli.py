@@ -4,6 +4,7 @@ import gzip
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pandas as pd
@@ -12,6 +13,7 @@ import pytest
 import stabconf
 from stabconf import cli
 from stabconf.cli import main
+from stabconf.demo import ALPHA, FORMULA, households, run_demo
 
 
 @pytest.fixture
@@ -42,7 +44,8 @@ def test_fit_prints_and_writes(files, capsys):
         assert words in said.out
     assert "Report written to out put.html" in said.out and said.err == ""
     table = pd.read_csv("out.csv", index_col="row")
-    assert list(table.columns) == ["mean", "obs_ci_lower", "obs_ci_upper"] and len(table) == 40
+    assert list(table.columns) == ["mean", "obs_ci_lower", "obs_ci_upper", "y"] and len(table) == 40
+    assert table["y"].tolist() == pd.read_csv("new.tsv", sep="\t")["y"].tolist()
     assert "<html" in (files / "out put.html").read_text(encoding="utf-8")
 
 
@@ -77,8 +80,6 @@ def test_compare_prints_a_table_and_draws(files, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["fit", "y ~ nothing", "train.csv"], "name 'nothing' is not defined"),
-        (["fit", "y ~ data", "train.csv"], "name 'data' is not defined"),
         (["fit", "y ~ x1", "absent.csv"], "there is no file 'absent.csv'"),
         (["fit", "y ~ x1", "train.xlsx"], "ends in .csv, .tsv or .parquet"),
         (["fit", "y ~ x1", "train.csv", "--new", "empty.csv"], "cannot be read as CSV"),
@@ -100,6 +101,36 @@ def test_errors_are_one_line_and_leave_no_file(files, capsys, arguments, words):
     error = capsys.readouterr().err
     assert error.startswith("stabconf: ") and words in error and error.count("\n") == 1
     assert sorted(files.iterdir()) == before
+
+
+def test_the_place_in_a_formula_is_pointed_at(files, capsys):
+    assert main(["fit", "y ~ x1 + nothing", "train.csv"]) == 1
+    error = capsys.readouterr().err
+    assert "name 'nothing' is not defined\n    y ~ x1 + nothing\n             ^^^^^^^\nHint:" in error
+    assert main(["fit", "y ~ data", "train.csv"]) == 1
+    assert "name 'data' is not defined" in capsys.readouterr().err
+
+
+def test_what_cannot_be_shown_is_said_before_anything_is_printed(files, capsys):
+    assert main(["fit", "y ~ x1", "train.csv", "--by", "nope"]) == 1
+    said = capsys.readouterr()
+    assert said.out == "" and "by='nope'" in said.err
+
+
+def test_unseen_levels_are_left_empty_where_asked(files, capsys):
+    new = pd.read_csv("new.tsv", sep="\t").head(3).assign(g=["a", "b", "zz"])
+    new.to_csv("odd.csv", index=False)
+    command = ["fit", "y ~ x1 + g", "train.csv", "--new", "odd.csv", "--intervals", "o.csv", "--quiet"]
+    assert main(command) == 1
+    assert "unseen='nan'" in capsys.readouterr().err
+    assert main([*command, "--unseen", "nan"]) == 0
+    assert pd.read_csv("o.csv")["obs_ci_lower"].isna().tolist() == [False, False, True]
+
+
+def test_the_version_is_told(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["--version"])
+    assert stopped.value.code == 0 and capsys.readouterr().out.split() == ["stabconf", stabconf.__version__]
 
 
 @pytest.mark.parametrize(
@@ -143,9 +174,24 @@ def test_demo_prints_a_summary_and_writes_a_report(tmp_path):
         text=True,
         check=True,
     )
-    assert "Regularised robust regression" in done.stdout and "obs_ci_upper" in done.stdout
-    assert "Distance to exact" in (tmp_path / "my report.html").read_text(encoding="utf-8")
+    assert "Regularised quantile regression" in done.stdout and "richest third" in done.stdout
+    assert "income" in (tmp_path / "my report.html").read_text(encoding="utf-8")
     assert done.stderr == ""
+
+
+def test_the_sentence_of_the_demo_is_that_of_counts_by_hand():
+    training, held = households()
+    said: list[str] = []
+    assert len(training) + len(held) == 235 and not set(training.index) & set(held.index)
+    one = stabconf.fit(FORMULA, training).conf_int_conformal(held, alpha=ALPHA)
+    two = stabconf.fit_quantiles(FORMULA, training).conf_int_conformal(held, alpha=ALPHA)
+    inside = [held["foodexp"].between(ends["lower"], ends["upper"]) for ends in (one, two)]
+    rich = held["income"] > held["income"].quantile(2 / 3)
+    with tempfile.TemporaryDirectory() as folder:
+        run_demo(Path(folder) / "demo.html", said.append)
+    (sentence,) = [line for text in said for line in text.split("\n") if "held-out households lie" in line]
+    assert sentence.startswith(f"{inside[1].sum()} of {len(held)} held-out")
+    assert f"{inside[0][rich].mean():.0%} of the richest." in sentence
 
 
 @pytest.mark.parametrize("name", ["cut.csv.gz", "text.csv.zip", "text.csv.xz"])

@@ -26,10 +26,11 @@ ROOMS = {
     "checks": {"numpy"},
     "files": set(),
     "rank": {"numpy"},
+    "threads": {"threadpoolctl"},
     "data": {"numpy", "pandas", "patsy"},
     "losses": {"numpy", "scipy"},
     "penalties": {"numpy"},
-    "solvers": {"numpy", "scipy"},
+    "solvers": {"numpy", "scipy", "statsmodels"},
     "stability": {"numpy", "scipy"},
     "path": {"numpy", "scipy"},
     "sets": {"numpy", "scipy", "tqdm"},
@@ -37,6 +38,7 @@ ROOMS = {
     "results": {"numpy", "pandas"},
     "statsmodels_plugin": {"numpy", "pandas", "patsy", "statsmodels"},
     "study": {"numpy", "pandas", "matplotlib"},
+    "demo": {"numpy", "pandas", "statsmodels"},
     "cli": {"pandas", "matplotlib", "statsmodels"},
     "__main__": set(),
 }
@@ -45,7 +47,17 @@ NOT_SEEN = {  # what a room has no business with, although it is above
     "solvers": {"data", "rank"},
     "show": {"sets", "path", "stability", "solvers", "losses", "penalties"},
 }
-THIRD_PARTY = {"numpy", "scipy", "pandas", "patsy", "statsmodels", "matplotlib", "jinja2", "tqdm"}
+THIRD_PARTY = {
+    "numpy",
+    "scipy",
+    "pandas",
+    "patsy",
+    "statsmodels",
+    "matplotlib",
+    "jinja2",
+    "tqdm",
+    "threadpoolctl",
+}
 
 
 def module_files():

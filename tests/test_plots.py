@@ -152,7 +152,7 @@ def test_stability_shows_three_methods_and_the_share_over_penalties(frame, loss)
     res = stabconf.fit("y ~ x1", frame, loss=loss, penalty=0.1)
     ax = res.plot_stability(frame.iloc[:10], penalties=[0.0, 0.05, 0.1, 1.0], alpha=0.1)
     names = [line.get_label() for line in ax.get_lines()]
-    assert names == ["exact", "stable", "ball", "chosen: 0.1"] and ax.get_xlabel() == "penalty"
+    assert names == ["exact", "stable", "ball", "this fit: 0.1"] and ax.get_xlabel() == "penalty"
     exact, stable, ball = (np.asarray(line.get_ydata(), dtype=float) for line in ax.get_lines()[:3])
     assert (exact[1:] <= stable[1:] + 1e-9).all() and np.isnan(ball[0])
     assert "share due to stability" in legend(ax)
@@ -214,8 +214,7 @@ def test_estimators_have_the_figures_that_apply(frame):
     assert res.plot_intervals(new, x="x1", alpha=0.2).get_xlabel() == "x1"
     assert res.plot_widths(new, by="g", alpha=0.2, method="cv+").get_ylabel() == "g"
     assert res.plot_coverage(new, alphas=[0.2, 0.5]).get_xlabel()
-    with pytest.raises(AssumptionError, match=r"plot_conformity needs p-values.*has none"):
-        res.plot_conformity(new.iloc[[0]])
+    assert res.plot_conformity(new.iloc[[0]], alpha=0.2).get_xlabel() == "candidate for y"
     with pytest.raises(AssumptionError, match="plot_stability refits with other penalties"):
         res.plot_stability()
 

@@ -15,6 +15,7 @@ from .spec import EstimatorSpec, ModelSpec
 __all__ = ["warn_about", "warn_of_thresholds"]
 
 _NAMED = 5  # groups that a warning names
+_LARGE = 0.5  # share of the width owed to stability that is worth a warning
 
 
 def warn_about(made: list[Intervals], model: ModelSpec | EstimatorSpec, ranking: Ranking | None) -> None:
@@ -23,13 +24,16 @@ def warn_about(made: list[Intervals], model: ModelSpec | EstimatorSpec, ranking:
     if short:
         warn_user(_too_few(min(short, key=lambda each: each.alpha), ranking), SampleSizeWarning)
         return
-    if not isinstance(model, ModelSpec):  # nothing is known of an estimator
+    share = max(intervals.stability_share for intervals in made)
+    if not isinstance(model, ModelSpec):  # nothing more is known of an estimator
+        if share > _LARGE:
+            fix = "use method='root' or 'split', or a smaller tau if you know one"
+            warn_user(f"tau makes up {share:.0%} of the mean width: {fix}", StabilityWarning)
         return
     n = int(np.max(made[0].n, initial=0))
     where = f"loss {model.loss.describe()}, penalty {model.penalty.describe()} and n = {n}"
     open_rows = max(intervals.open_rows for intervals in made)
     loosest = max(made, key=lambda each: np.count_nonzero(each.loose))
-    share = max(intervals.stability_share for intervals in made)
     if open_rows:
         text = f"{open_rows} intervals are infinite, for {_why_open(made[0], model.loss, where)}"
         warn_user(text, StabilityWarning)
@@ -41,7 +45,7 @@ def warn_about(made: list[Intervals], model: ModelSpec | EstimatorSpec, ranking:
             "method='stable'",
             StabilityWarning,
         )
-    elif share > 0.5:
+    elif share > _LARGE:
         fix = "use method='exact', raise penalty or add rows"
         warn_user(f"stability makes up {share:.0%} of the mean width with {where}: {fix}", StabilityWarning)
 
@@ -75,6 +79,7 @@ def _too_few(intervals: Intervals, ranking: Ranking | None) -> str:
             "them, or weights that vary less"
         )
     needed = int(np.ceil(1.0 / alpha - 1e-9)) - 1
+    wide = "infinite" if np.any(intervals.is_open) else "the whole range of the responses"
     if ranking is not None and ranking.groups is not None:
         codes = ranking.groups.new[ranking.asked]
         n = np.broadcast_to(intervals.n, len(which))
@@ -84,10 +89,10 @@ def _too_few(intervals: Intervals, ranking: Ranking | None) -> str:
         more = f" and {len(sizes) - _NAMED} more" if len(sizes) > _NAMED else ""
         return (
             f"groups {named}{more} have too few {what} for alpha={alpha:g}, so their intervals are "
-            f"infinite: use groups of at least {needed} {what}, or a larger alpha"
+            f"{wide}: use groups of at least {needed} {what}, or a larger alpha"
         )
     return (
-        f"{intervals.n} {what} are too few for alpha={alpha:g}, so the intervals are infinite: use at "
+        f"{intervals.n} {what} are too few for alpha={alpha:g}, so the intervals are {wide}: use at "
         f"least {needed} {what}, or alpha of at least {1.0 / (intervals.n + 1):.3g}"
     )
 
@@ -96,6 +101,11 @@ def _why_open(intervals: Intervals, loss: Loss, where: str) -> str:
     """Why a set has no finite end, and what to do about it."""
     if intervals.method == "grid":
         return "the sets reach the end of the grid: use method='exact'"
+    if intervals.bound == "dual":
+        return (
+            "the duality gap rules out responses around z_hat alone: give several on both sides of the "
+            "prediction with method='batch', or use another bound"
+        )
     if np.isfinite(loss.lipschitz):
         return (
             f"with {where} the fit follows a far response, or the score is flat for large residuals: raise "

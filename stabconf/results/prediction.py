@@ -31,8 +31,8 @@ class Prediction:
 
     @property
     def predicted_mean(self) -> pd.Series:
-        """Predictions."""
-        return self._results.predict(self._exog)
+        """Predictions of the fit to all training rows."""
+        return self._results.predict(self._exog, self._options.get("units"))
 
     def conf_int(self, alpha: Numbers = None) -> pd.DataFrame:
         """Conformal intervals for new responses."""
@@ -45,17 +45,22 @@ class Prediction:
         Returns
         -------
         DataFrame
-            ``mean`` (and the fitted quantiles, where several are), ``obs_ci_lower``, ``obs_ci_upper`` (and
-            the inner ends where asked for); with groups, weights or a fixed scale also ``group`` (or a
-            column for each of several), ``weight`` and ``scale``. Rows with missing values are kept, as
-            NaN.
+            ``mean``, the prediction of the fit that made the interval (where rows are held out, not the
+            fit to all of them; for folds the median of their fits), and the fitted quantiles, where several
+            are; ``obs_ci_lower``, ``obs_ci_upper`` (and the inner ends where asked for); with groups,
+            weights or a fixed scale also ``group`` (or a column for each of several), ``weight`` and
+            ``scale``. Rows with missing values are kept, as NaN.
         """
         level = self._alpha if alpha is None else alpha
         if not np.isscalar(level):
             raise InputTypeError(f"alpha={level!r}: summary_frame takes one number; loop, or use conf_int")
-        ends = self.conf_int(alpha).add_prefix("obs_ci_")
+        asked = {**self._options, "alpha": level, "centre": True}
+        ends = self._results.conf_int_conformal(self._exog, **asked)
+        columns = self._results._prediction_columns(self._exog, self._options.get("units"))
+        columns = columns.assign(mean=ends.pop("centre"))
+        ends = ends.add_prefix("obs_ci_")
         attrs = ends.attrs
-        frame = pd.concat([self._results._prediction_columns(self._exog), ends], axis=1)
+        frame = pd.concat([columns, ends], axis=1)
         frame.columns.name = ends.columns.name
         for name, values in self._beside([*frame.columns]).items():
             frame[name] = values

@@ -15,11 +15,12 @@ from ..data.bins import crossed
 from ..data.design import Design
 from ..data.frames import by_label
 from ..data.groups import as_ranking
+from ..data.response_units import as_units
 from ..errors import InputError, InputTypeError
 from ..show.coverage import Leverages, Ranks
 from ..show.shown import Shown
 from .asking import PER_LEVEL
-from .options import Level, New, Numbers, Options
+from .options import Level, New, Numbers, Options, Units
 
 if TYPE_CHECKING:
     from .base import BaseResults
@@ -41,19 +42,17 @@ def shown_of_levels(
     """A list of `Shown`, one per level, from one call for all of them."""
     levels, _ = check_alpha(alphas)
     design = results._design
-    ends = results.conf_int_conformal(new, alpha=levels, **options)
-    mean = results._prediction_columns(new)["mean"].to_numpy(dtype=float)
+    ends = results.conf_int_conformal(new, alpha=levels, centre=True, **options)
     frame = design.frame_of(new)
-    y = responses_of(design, new, frame, response)
-    first = Shown(frame, mean, mean, mean, y, {}, new is None)
+    y = responses_of(design, new, frame, response, options.get("units"))
     made = []
     for place, alpha in enumerate(levels):
         attrs = {**ends.attrs, "alpha": alpha}
         for name in PER_LEVEL & set(attrs):
             attrs[name] = ends.attrs[name][place]
         one = ends.xs(alpha, axis=1, level=0)
-        sides = {name: one[name].to_numpy(dtype=float) for name in ("lower", "upper")}
-        band = replace(first, attrs=attrs, **sides)
+        mean, lower, upper = (one[name].to_numpy(dtype=float) for name in ("centre", "lower", "upper"))
+        band = Shown(frame, mean, lower, upper, y, attrs, new is None)
         made.append(replace(band, ranks=_ranks(design, new, options, band)))
     return made
 
@@ -99,10 +98,14 @@ def _ranks(design: Design, new: New, options: Options, shown: Shown) -> Ranks | 
     return Ranks(place, [group["k"] for group in each], [group["n"] for group in each])
 
 
-def responses_of(design: Design, new: New, frame: pd.DataFrame, response: Any) -> np.ndarray | None:
-    """Responses of the rows (m,), or None where they are not known."""
+def responses_of(
+    design: Design, new: New, frame: pd.DataFrame, response: Any, units: Units = None
+) -> np.ndarray | None:
+    """Responses of the rows (m,) in these units, or None where they are not known."""
     if response is None:
-        return design.y if new is None else design.responses(new)
+        known = design.y if new is None else design.responses(new)
+        back = as_units(units, design)
+        return known if back is None else back.observed(frame, known)
     if isinstance(response, str):
         if response not in frame.columns:
             raise InputError(f"response={response!r} is not a column of new: give one, or an array")

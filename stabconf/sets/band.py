@@ -15,6 +15,7 @@ from ..losses import Loss
 from ..path import BandEnds, BandPath, BandRows, ClippedFit, Piece, Polyline, ends_within
 from ..rank import Peers, Rank, kth_of_lines
 from ..stability import new_rows, reach
+from ..threads import one_thread
 from .candidates import candidate_p, known_or_refitted, parts_of
 from .exact.clipped import ClippedSets
 from .fits import Fits
@@ -172,6 +173,7 @@ def _lengths(fit: ClippedFit, paths: list[Polyline]) -> np.ndarray:
     return np.maximum.reduceat(fit.length(moves), first)
 
 
+@one_thread
 def band_conformity(
     fits: BandFits, row: np.ndarray, z: np.ndarray, side: Side, peers: Peers, along: Along | None = None
 ) -> np.ndarray:

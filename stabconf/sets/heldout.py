@@ -10,6 +10,7 @@ weight (Prinster, Liu and Saria, 2022). Any estimator will do: only ``fits.predi
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from ..checks import is_count
 from ..errors import InputError
 from ..rank import Peers
 from .intervals import Intervals, assumed, join, ranked_intervals
+from .parallel import in_chunks
 from .request import Request, generator
 from .score import Score
 from .thresholds import Scores
@@ -40,13 +42,13 @@ def split(fits: Any, asked: Request) -> list[Intervals]:
     for alpha in asked.alphas:
         each = []
         for which, peers in groups:
-            more: dict[str, Any] = {}
+            more: dict[str, Any] = {"centre": centre[which]}
             level = np.broadcast_to(peers.rank(alpha).kth(scores), len(which))
             if asked.conditional is not None:
                 along = asked.conditional.among(held).take(which)
                 level = along.thresholds(Scores.fixed(scores, len(which)), alpha)
                 more["guarantee"] = along.guarantee(alpha, len(held))
-            low, high = _own_interval(asked.score, level, sigma[which])
+            low, high = _own_interval(asked.score, level, sigma[which], centre[which])
             ends = centre[which] + low, centre[which] + high
             each.append(ranked_intervals(*ends, peers, alpha, asked.side, "split", **more))
         out.append(join(each, [which for which, _ in groups]))
@@ -85,11 +87,13 @@ def _held_out(
 
 def _in_response(score: Score) -> Score:
     """The score of residuals in units of the response, which fits to parts of the rows have."""
-    return replace(score, unit=1.0)
+    return replace(score, unit=1.0, location=0.0)
 
 
-def _own_interval(score: Score, level: np.ndarray, sigma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return _in_response(score).own_interval(level, sigma)
+def _own_interval(
+    score: Score, level: np.ndarray, sigma: np.ndarray, centre: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    return _in_response(score).own_interval(level, sigma, centre)
 
 
 @dataclass(frozen=True)
@@ -120,12 +124,25 @@ def _make_folds(fits: Any, asked: Request, folds: int) -> _Folds:
         )
     order = np.arange(n) if folds == n else generator(asked.random_state).permutation(n)
     made = _Folds(np.empty(n, dtype=int), np.empty(n), np.empty((m, folds)), np.empty((m, folds)))
-    every = np.arange(n)
-    for j, held in enumerate(np.array_split(order, folds)):
-        fitted = np.delete(every, held)
+    parts = np.array_split(order, folds)
+    if folds == n and asked.n_jobs != 1:
+        fits.without(0)  # what all such fits share is made before other processes get it
+    some = partial(_without, fits, asked, parts)
+    size = max(1, folds // 100)
+    found = in_chunks(some, np.arange(folds), asked.n_jobs, asked.progress, size=size, unit="fold")
+    each = [one for chunk in found for one in chunk]
+    for j, held in enumerate(parts):
         made.fold[held] = j
-        made.scores[held], made.predictions[:, j], made.sigma[:, j] = _held_out(fits, asked, fitted, held)
+        made.scores[held], made.predictions[:, j], made.sigma[:, j] = each[j]
     return made
+
+
+def _without(
+    fits: Any, asked: Request, parts: list[np.ndarray], folds: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """`_held_out` of some of the folds."""
+    every = np.arange(fits.n)
+    return [_held_out(fits, asked, np.delete(every, parts[j]), parts[j]) for j in folds]
 
 
 def _folded(fits: Any, asked: Request, method: str, folds: int) -> list[Intervals]:
@@ -152,7 +169,8 @@ def _fold_intervals(
     for first in range(0, 0 if np.all(peers.open(alpha)) else m, size):
         part = slice(first, min(first + size, m))
         centre, sigma = (values[rows[part]][:, made.fold] for values in (made.predictions, made.sigma))
-        low, high = _own_interval(asked.score, np.broadcast_to(made.scores, centre.shape), sigma)
+        level = np.broadcast_to(made.scores, centre.shape)
+        low, high = _own_interval(asked.score, level, sigma, centre)
         low, high = rank.of(centre + low), rank.of(centre + high)
         if not counts:
             near = replace(rank.take(part), which=None)
@@ -165,7 +183,8 @@ def _fold_intervals(
             if len(found) > 1:
                 pieces[first + i] = tuple(found)
     words = _guarantee(alpha, peers, made.predictions.shape[1])
-    return ranked_intervals(lower, upper, peers, alpha, asked.side, method, pieces=pieces, guarantee=words)
+    more = {"pieces": pieces, "guarantee": words, "centre": np.median(made.predictions[rows], axis=1)}
+    return ranked_intervals(lower, upper, peers, alpha, asked.side, method, **more)
 
 
 def _agreed(low: np.ndarray, high: np.ndarray, least: float) -> list[tuple[float, float]]:

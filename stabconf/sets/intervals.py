@@ -8,10 +8,10 @@ import numpy as np
 
 from ..rank import Peers
 
-__all__ = ["Intervals", "Pieces", "assumed", "guarantee", "join", "opened", "ranked_intervals"]
+__all__ = ["Intervals", "Pieces", "assumed", "cut", "guarantee", "join", "opened", "ranked_intervals"]
 
 Pieces = Sequence[tuple[float, float]]
-_PER_ROW = ("lower", "upper", "inner_lower", "inner_upper", "surcharge", "tau", "k", "n", "tol")
+_PER_ROW = ("lower", "upper", "inner_lower", "inner_upper", "surcharge", "tau", "k", "n", "tol", "centre")
 
 
 def guarantee(alpha: float, peers: Peers | None = None) -> str:
@@ -52,6 +52,8 @@ class Intervals:
         Width that is due to stability (and to the solver's tolerance) rather than to the residuals.
     tau : (m,) array
         Largest bound on the movement of the new row's own prediction that entered an end.
+    centre : (m,) array or None
+        Predictions of the fit that made the intervals; None where that is the fit to all training rows.
     pieces : dict
         ``{row: ((lower, upper), ...)}`` for the rows whose set is not an interval, where the method
         knows; lower and upper above are then the ends of its hull.
@@ -77,6 +79,7 @@ class Intervals:
     inner_upper: np.ndarray | None = None
     surcharge: np.ndarray | float = 0.0
     tau: np.ndarray | float = 0.0
+    centre: np.ndarray | None = None
     pieces: dict[int, Pieces] = field(default_factory=dict)
     tilted_fits: int = 0
     tol: float | np.ndarray = np.nan
@@ -173,6 +176,40 @@ def opened(intervals: Intervals, rows: np.ndarray) -> Intervals:
         ends["inner_lower"] = np.where(rows, -np.inf, intervals.inner_lower)
         ends["inner_upper"] = np.where(rows, np.inf, intervals.inner_upper)
     return replace(intervals, **ends)
+
+
+def cut(intervals: Intervals, y: np.ndarray, least: int) -> Intervals:
+    """`Intervals` without what lies beyond the responses ``y`` (n,) on a side that was asked for.
+
+    A new response is the largest of itself and those of the rows that it is exchangeable with, ``least`` at
+    least, with probability at most 1 / (least + 1), and as likely the smallest.
+    """
+    low = -np.inf if intervals.side == "upper" else np.min(y)
+    high = np.inf if intervals.side == "lower" else np.max(y)
+
+    def within(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        lower, upper = np.maximum(lower, low), np.minimum(upper, high)
+        some = lower <= upper
+        return np.where(some, lower, np.nan), np.where(some, upper, np.nan)
+
+    ends: dict[str, Any] = dict(
+        zip(("lower", "upper"), within(intervals.lower, intervals.upper), strict=True)
+    )
+    pieces: dict[int, Pieces] = {}
+    for i, found in intervals.pieces.items():
+        inside = [(max(a, low), min(b, high)) for a, b in found if max(a, low) <= min(b, high)]
+        ends["lower"][i], ends["upper"][i] = (inside[0][0], inside[-1][1]) if inside else (np.nan, np.nan)
+        if len(inside) > 1:
+            pieces[i] = tuple(inside)
+    if intervals.inner_lower is not None and intervals.inner_upper is not None:
+        ends["inner_lower"], ends["inner_upper"] = within(intervals.inner_lower, intervals.inner_upper)
+    ends["surcharge"] = np.fmin(intervals.surcharge, np.nan_to_num(ends["upper"] - ends["lower"]))
+    sides = 2 if intervals.side == "two-sided" else 1
+    words = (
+        f"{intervals.guarantee}; less {sides / (least + 1):.2g} for responses beyond the training range, "
+        "which are left out"
+    )
+    return replace(intervals, **ends, pieces=pieces, guarantee=words)
 
 
 def join(each: Sequence[Intervals], places: Sequence[np.ndarray]) -> Intervals:

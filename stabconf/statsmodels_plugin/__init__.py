@@ -12,6 +12,7 @@ from statsmodels.regression.linear_model import RegressionResults
 from statsmodels.robust.robust_linear_model import RLMResults
 
 from ..checks import DEFAULT_ALPHA, check_alpha
+from ..data.design import Unseen
 from ..errors import InputError, MismatchWarning, warn_user
 from ..results.options import New, Numbers, Side
 from .adapters import objective_of, unwrapped
@@ -32,6 +33,7 @@ def conformal(
     *,
     penalty: Any = None,
     l1_ratio: float | None = None,
+    unseen: Unseen = "raise",
 ) -> StatsmodelsResults:
     """Conformal prediction intervals for a fitted statsmodels model.
 
@@ -51,6 +53,8 @@ def conformal(
         The ``alpha`` and ``L1_wt`` that ``fit_regularized`` was given. statsmodels does not keep them; one
         number for all coefficients (or for all but the intercept) is read off the coefficients, one per
         coefficient must be given here.
+    unseen : {"raise", "nan"}
+        What is done with new rows of a level that training did not have; see `stabconf.fit`.
 
     Returns
     -------
@@ -99,7 +103,7 @@ def conformal(
     check_alpha(alpha)
     res = unwrapped(res)
     design, recipe = objective_of(res, penalty, l1_ratio)
-    made = StatsmodelsResults(design, recipe, res.params, alpha, method)
+    made = StatsmodelsResults(design.leaving_unseen(unseen), recipe, res.params, alpha, method)
     _check_agreement(made)
     return made
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..tables import percent
-from .style import BAND, BLACK, BLUE, PALE_PALETTE, new_axes, short
+from .style import BAND, BLACK, BLUE, PALE_PALETTE, new_axes, short, shorts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,10 +48,10 @@ def draw_widths(
         return ax
     values = [widths[labels == group] for group in labels.categories]
     names = []
-    for group, each in zip(labels.categories, values, strict=True):
+    for group, each in zip(shorts(labels.categories, 24), values, strict=True):
         infinite = int(np.sum(np.isinf(each)))
         more = f", {infinite} infinite" if infinite else ""
-        names.append(f"{short(group, 24)}\n(n = {int(np.sum(~np.isnan(each)))}{more})")
+        names.append(f"{group}\n(n = {int(np.sum(~np.isnan(each)))}{more})")
     if names:
         _boxes(ax, values, names, [BAND] * len(names))
     ax.set_ylabel(short(name, 32))
@@ -101,15 +101,17 @@ def draw_comparison(table: pd.DataFrame, runs: pd.DataFrame, ax: "Axes | None" =
     from matplotlib.patches import Patch
 
     ax = new_axes(ax, *comparison_size(len(table)), grid="x")
-    penalties = list(dict.fromkeys(table["penalty"]))
+    # An estimator's table has no penalties, for there is one fit.
+    values = table["penalty"] if "penalty" in table else [runs["penalty"].iloc[0]] * len(table)
+    penalties = list(dict.fromkeys(values))
     colours = {value: PALE_PALETTE[at % len(PALE_PALETTE)] for at, value in enumerate(penalties)}
     lengths, names = [], []
-    for line in table.itertuples():
-        mine = (runs["method"] == line.method) & (runs["penalty"] == line.penalty)
+    for line, value in zip(table.itertuples(), values, strict=True):
+        mine = (runs["method"] == line.method) & (runs["penalty"] == value)
         lengths.append(runs.loc[mine, "length"].to_numpy())
         share = f", {line.infinite:.0%} infinite" if line.infinite else ""
         names.append(f"{line.method}  (covers {line.coverage:.2f}, {line.time:.3g} fits{share})")
-    _boxes(ax, lengths, names, [colours[value] for value in table["penalty"]])
+    _boxes(ax, lengths, names, [colours[value] for value in values])
     ax.set_xlabel("mean length of the intervals")
     ax.set_title(f"Conformal methods, alpha = {runs['alpha'].iloc[0]:g}")
     if len(penalties) > 1:
