@@ -125,6 +125,8 @@ def _make_folds(fits: Any, asked: Request, folds: int) -> _Folds:
     order = np.arange(n) if folds == n else generator(asked.random_state).permutation(n)
     made = _Folds(np.empty(n, dtype=int), np.empty(n), np.empty((m, folds)), np.empty((m, folds)))
     parts = np.array_split(order, folds)
+    if folds == n and asked.n_jobs != 1:
+        fits.without(0)  # what all such fits share is made before other processes get it
     some = partial(_without, fits, asked, parts)
     size = max(1, folds // 100)
     found = in_chunks(some, np.arange(folds), asked.n_jobs, asked.progress, size=size, unit="fold")
