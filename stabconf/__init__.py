@@ -24,7 +24,7 @@ from .results.quantiles import QuantileResults
 from .results.regression import Results
 from .sets import UserScore
 from .show.exchangeability import ExchangeabilityCheck
-from .statsmodels_plugin import StatsmodelsResults, conformal, register, unregister
+from .statsmodels_plugin import RefittedResults, StatsmodelsResults, conformal, register, unregister
 from .study.comparison import compare
 from .study.selection import Selection, select_penalty
 
@@ -42,6 +42,7 @@ __all__ = [
     "EstimatorResults",
     "QuantileResults",
     "StatsmodelsResults",
+    "RefittedResults",
     "Predictive",
     "Selection",
     "ExchangeabilityCheck",

@@ -17,7 +17,7 @@ from ..errors import InputError, InputTypeError
 from ..rank import Peers
 from ..sets import Along, Intervals
 from .advice import warn_about, warn_of_thresholds
-from .options import Groups, New, Numbers, Options, PerRow, Side, as_along, as_responses, as_scale
+from .options import Groups, New, Numbers, Options, PerRow, Side, as_along, as_folds, as_responses, as_scale
 from .rows import Rows
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ def ask_intervals(
         options["conditional"], complete = as_along(formula, design, exog, complete)
     if "scale" in options:
         options["scale"], complete = as_scale(options["scale"], design, exog, complete)
+    if "folds" in options:
+        options["folds"] = as_folds(options["folds"], method, design)
     if "z_hat" in options:
         predictions = results._predictions(rows.X)
         options["z_hat"] = as_responses(options["z_hat"], design.frame_of(exog), predictions, complete)

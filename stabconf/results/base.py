@@ -20,7 +20,7 @@ from ..errors import AssumptionError, InputTypeError
 from ..files import write_whole
 from ..sets import Intervals, UserScore
 from .asking import ask_intervals
-from .options import Among, Bound, Groups, New, Numbers, Options, PerRow, Side, given_options
+from .options import Among, Bound, Folds, Groups, New, Numbers, Options, PerRow, Side, given_options
 from .prediction import Prediction
 from .rows import Rows
 from .spec import EstimatorSpec, ModelSpec
@@ -116,7 +116,7 @@ class BaseResults:
         queries: int | Sequence[float] | None = None,
         points: int | None = None,
         calibration: float | None = None,
-        folds: int | None = None,
+        folds: Folds = None,
         random_state: int | np.random.Generator | None = None,
         transductive: bool = False,
         n_jobs: int | None = None,
@@ -185,9 +185,13 @@ class BaseResults:
             returns one per row (a Series is matched by label). For "batch" a list of them.
         queries : int or sequence of float
             Responses between which "interpolation" interpolates the fit (default 8).
-        points, calibration, folds : int, float, int
+        points, calibration : int, float
             Candidates of "grid" (default 200), share of the training rows that calibrate "split" (default
-            0.5), folds of "cross" and "cv+" (default 10).
+            0.5).
+        folds : int or str
+            Number of folds of "cross" and "cv+" (default 10). Or the column of clusters whose rows depend
+            on each other (or a label per training row), for "split" and "cv+": a cluster is held out
+            whole, all clusters count alike, and coverage is that of a row of a new cluster.
         random_state : int or numpy Generator
             Decides which rows go where in "split", "cross" and "cv+" (default 0).
         transductive : bool

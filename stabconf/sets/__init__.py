@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import InputError
 from .band import BandFits, band_conformity, exact_band, stable_band
 from .candidates import check_bound, conformity, refitted, row_tau
+from .clusters import Clusters
 from .conditional import conditional_band, conditional_set
 from .estimator import TAUS, EstimatorFits, user_stable
 from .exact import exact_set
@@ -20,7 +21,7 @@ from .exchangeability import STREAMS, Evidence, check_rows
 from .fits import Fits
 from .heldout import cross, cv_plus, jackknife_plus, split
 from .interpolated import interpolation
-from .intervals import Intervals, join, opened
+from .intervals import Intervals, clipped, join, opened
 from .parallel import progress_bar
 from .pinned import batch, replace_one
 from .refit import grid, root
@@ -37,6 +38,7 @@ __all__ = [
     "STREAMS",
     "TAUS",
     "BandFits",
+    "Clusters",
     "EstimatorFits",
     "Evidence",
     "Fits",
@@ -51,6 +53,7 @@ __all__ = [
     "band_conformity",
     "check_bound",
     "check_rows",
+    "clipped",
     "conformity",
     "generator",
     "make_intervals",
@@ -89,7 +92,7 @@ METHODS = {
     "grid": Method(grid, ("points", "progress", *_SCORE), needs=("fixed scale",)),
     "split": Method(
         split,
-        ("conditional", "calibration", "random_state", *_SCORE),
+        ("conditional", "calibration", "folds", "random_state", *_SCORE),
         needs=(*_HELD_OUT, "alone if conditional"),
         together=True,
     ),

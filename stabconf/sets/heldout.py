@@ -4,7 +4,9 @@ Every row that is ranked has its score from a fit that did not see it. Split hol
 the fit without the fold of row i and R_i = |y_i - mu_i(x_i)|, the cross-conformal set holds the z with
 enough R_i >= |z - mu_i(x)|; CV+ takes order statistics of mu_i(x) -+ R_i instead, and jackknife+ is CV+
 with folds of one row. The guarantee of these three is about 1 - 2 alpha. With weights jackknife+ ranks by
-weight (Prinster, Liu and Saria, 2022). Any estimator will do: only ``fits.predictor`` is asked for.
+weight (Prinster, Liu and Saria, 2022); with `Clusters` split and CV+ hold whole clusters out, and rank by
+weights that make them count alike (Lee, Barber and Willett, 2023). Any estimator will do: only
+``fits.predictor`` is asked for.
 """
 
 import math
@@ -14,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from ..checks import is_count
-from ..errors import InputError
+from ..errors import AssumptionError, InputError
 from ..rank import Peers
+from .clusters import Clusters
 from .intervals import Intervals, assumed, join, ranked_intervals
 from .request import Request, generator
 from .score import Score
@@ -28,13 +31,21 @@ _ENTRIES = 2_000_000
 
 def split(fits: Any, asked: Request) -> list[Intervals]:
     """Split conformal intervals: one part of the training rows is fitted, the other calibrates."""
-    count = min(max(1, math.ceil(asked.calibration * fits.n - 1e-9)), fits.n - 2)
+    clusters = asked.folds if isinstance(asked.folds, Clusters) else None
+    parts = asked.parts
+    if clusters is not None:
+        parts = clusters.parts(len(asked.rows), parts)
+        _refuse_formula(asked)
+    units = fits.n if clusters is None else clusters.count
+    count = min(max(1, math.ceil(asked.calibration * units - 1e-9)), units - (2 if clusters is None else 1))
     if count < 1:
         raise InputError(f"{fits.n} rows are too few to be split: use at least 3, or another method")
-    order = generator(asked.random_state).permutation(fits.n)
+    order = generator(asked.random_state).permutation(units)
     held, fitted = order[:count], order[count:]
+    if clusters is not None:
+        held, fitted = clusters.rows(held), clusters.rows(fitted)
     scores, centre, sigma = _held_out(fits, asked, fitted, held)
-    groups = [(which, peers.among(held)) for which, peers in asked.parts]
+    groups = [(which, peers.among(held)) for which, peers in parts]
     out = []
     for alpha in asked.alphas:
         each = []
@@ -48,12 +59,20 @@ def split(fits: Any, asked: Request) -> list[Intervals]:
             low, high = _own_interval(asked.score, level, sigma[which])
             ends = centre[which] + low, centre[which] + high
             each.append(ranked_intervals(*ends, peers, alpha, asked.side, "split", **more))
-        out.append(join(each, [which for which, _ in groups]))
+        made = join(each, [which for which, _ in groups])
+        out.append(made if clusters is None else clusters.labelled(made, count, 1.0 - alpha, ""))
     return out
+
+
+def _refuse_formula(asked: Request) -> None:
+    if asked.conditional is not None:
+        raise AssumptionError("conditional= has no guarantee with clusters of rows: drop it, or folds=")
 
 
 def cross(fits: Any, asked: Request) -> list[Intervals]:
     """K-fold cross-conformal sets: hulls, with the pieces of sets that are not intervals."""
+    if isinstance(asked.folds, Clusters):
+        raise AssumptionError("method='cross' takes a number of folds: for clusters use method='cv+'")
     return _folded(fits, asked, "cross", asked.folds)
 
 
@@ -110,28 +129,44 @@ class _Folds:
     sigma: np.ndarray
 
 
-def _make_folds(fits: Any, asked: Request, folds: int) -> _Folds:
-    n, m = fits.n, len(asked.rows)
+def _held_parts(fits: Any, asked: Request, folds: int | Clusters) -> list[np.ndarray]:
+    """The rows of each fold."""
+    n = fits.n
+    if isinstance(folds, Clusters):
+        return [folds.rows(np.array([j])) for j in range(folds.count)]
     if not (is_count(folds, 2) and folds <= n):
         raise InputError(
             f"folds={folds!r} is not allowed: give a whole number from 2 to the {n} training rows"
         )
     order = np.arange(n) if folds == n else generator(asked.random_state).permutation(n)
-    made = _Folds(np.empty(n, dtype=int), np.empty(n), np.empty((m, folds)), np.empty((m, folds)))
-    for j, held in enumerate(np.array_split(order, folds)):
-        fitted = np.setdiff1d(order, held)
+    return np.array_split(order, folds)
+
+
+def _make_folds(fits: Any, asked: Request, folds: int | Clusters) -> _Folds:
+    n = fits.n
+    each = _held_parts(fits, asked, folds)
+    shape = len(asked.rows), len(each)
+    made = _Folds(np.empty(n, dtype=int), np.empty(n), np.empty(shape), np.empty(shape))
+    for j, held in enumerate(each):
+        fitted = np.setdiff1d(np.arange(n), held)
         made.fold[held] = j
         made.scores[held], made.predictions[:, j], made.sigma[:, j] = _held_out(fits, asked, fitted, held)
     return made
 
 
-def _folded(fits: Any, asked: Request, method: str, folds: int) -> list[Intervals]:
+def _folded(fits: Any, asked: Request, method: str, folds: int | Clusters) -> list[Intervals]:
     """`Intervals` of all groups, one record per alpha."""
+    clusters = folds if isinstance(folds, Clusters) else None
+    parts = asked.parts if clusters is None else clusters.parts(len(asked.rows), asked.parts)
     made = _make_folds(fits, asked, folds)
     out = []
     for alpha in asked.alphas:
-        each = [_fold_intervals(made, asked, which, alpha, method, peers) for which, peers in asked.parts]
-        out.append(join(each, [which for which, _ in asked.parts]))
+        each = [_fold_intervals(made, asked, which, alpha, method, peers) for which, peers in parts]
+        found = join(each, [which for which, _ in parts])
+        if clusters is not None:
+            level = max(0.0, 1.0 - 2.0 * alpha)
+            found = clusters.labelled(found, clusters.count, level, " (1 - 2 alpha)")
+        out.append(found)
     return out
 
 

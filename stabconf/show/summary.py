@@ -106,7 +106,7 @@ def summarise(
 
 def summarise_estimator(results: _Results, design: Design, made: Sequence[_Intervals]) -> FitSummary:
     """The `Summary` of an estimator and of its intervals at the training points, by each method."""
-    name = type(results.model.estimator).__name__
+    name = results._described()
     tables = [
         _formula_table("Regression by any estimator", results.model.formula),
         _fit_table(None, design, [("Estimator:", shortened(name, 20))], []),

@@ -67,12 +67,14 @@ class ModelDesign(Design):
     """A design that statsmodels made; it can be pickled but for the maps of patsy."""
 
     def __init__(self, model: Any, info: Any, y: np.ndarray, X: np.ndarray) -> None:
-        check_finite(y[:, None], [model.endog_names], pd.RangeIndex(len(y)), "endog")
+        named = model.endog_names
+        # Successes and failures: the model's response is the share of successes.
+        self.response = named if isinstance(named, str) else f"{named[0]} / ({' + '.join(named)})"
+        check_finite(y[:, None], [self.response], pd.RangeIndex(len(y)), "endog")
         check_finite(X, model.exog_names, pd.RangeIndex(len(y)), "exog")
         self.y = y
         self.X = X
         self.names = list(model.exog_names)
-        self.response = model.endog_names
         self._info = info
         self._scope = {}
         labels = model.data.row_labels

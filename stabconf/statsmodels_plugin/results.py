@@ -19,7 +19,7 @@ from ..data.frames import by_label
 from ..data.units import ColumnKinds, column_units
 from ..errors import DataWarning, InputError, warn_user
 from ..results.asking import ask_intervals
-from ..results.options import Bound, Groups, New, Numbers, Options, PerRow, Side, given_options
+from ..results.options import Bound, Folds, Groups, New, Numbers, Options, PerRow, Side, given_options
 from ..results.regression import ObjectiveResults
 from ..results.rows import Rows
 from ..results.spec import ModelSpec
@@ -110,7 +110,7 @@ class StatsmodelsResults(ObjectiveResults):
         queries: int | Sequence[float] | None = None,
         points: int | None = None,
         calibration: float | None = None,
-        folds: int | None = None,
+        folds: Folds = None,
         random_state: int | np.random.Generator | None = None,
         n_jobs: int | None = None,
         progress: bool | None = None,
