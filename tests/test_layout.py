@@ -37,6 +37,7 @@ ROOMS = {
     "results": {"numpy", "pandas"},
     "statsmodels_plugin": {"numpy", "pandas", "patsy", "statsmodels"},
     "study": {"numpy", "pandas", "matplotlib"},
+    "sklearn": {"numpy", "pandas", "sklearn"},
     "cli": {"pandas", "matplotlib", "statsmodels"},
     "__main__": set(),
 }
@@ -45,7 +46,17 @@ NOT_SEEN = {  # what a room has no business with, although it is above
     "solvers": {"data", "rank"},
     "show": {"sets", "path", "stability", "solvers", "losses", "penalties"},
 }
-THIRD_PARTY = {"numpy", "scipy", "pandas", "patsy", "statsmodels", "matplotlib", "jinja2", "tqdm"}
+THIRD_PARTY = {
+    "numpy",
+    "scipy",
+    "pandas",
+    "patsy",
+    "statsmodels",
+    "matplotlib",
+    "jinja2",
+    "tqdm",
+    "sklearn",
+}
 
 
 def module_files():

@@ -56,7 +56,7 @@ class RefittedResults(EstimatorResults):
     0    4.0  318.0
     1  488.0  803.0
     >>> ends.attrs["guarantee"]
-    'covers with probability at least 0.73 (1 - 2 alpha, less a little for folds), exchangeable rows'
+    'covers with probability at least 0.727 (1 - 2 alpha, less a little for folds), exchangeable rows'
     """
 
     can_refit = False  # with another design map, that is
