@@ -26,7 +26,7 @@ ROOMS = {
     "checks": {"numpy"},
     "files": set(),
     "rank": {"numpy"},
-    "data": {"numpy", "pandas", "patsy"},
+    "data": {"numpy", "pandas", "patsy", "narwhals"},
     "losses": {"numpy", "scipy"},
     "penalties": {"numpy"},
     "solvers": {"numpy", "scipy"},
@@ -46,17 +46,7 @@ NOT_SEEN = {  # what a room has no business with, although it is above
     "solvers": {"data", "rank"},
     "show": {"sets", "path", "stability", "solvers", "losses", "penalties"},
 }
-THIRD_PARTY = {
-    "numpy",
-    "scipy",
-    "pandas",
-    "patsy",
-    "statsmodels",
-    "matplotlib",
-    "jinja2",
-    "tqdm",
-    "sklearn",
-}
+THIRD_PARTY = set().union(*ROOMS.values())
 
 
 def module_files():

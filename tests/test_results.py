@@ -457,7 +457,7 @@ OPTIONS = [
         "z_hat",
         "queries",
     ),
-    *("points", "calibration", "folds", "random_state", "transductive", "n_jobs", "progress"),
+    *("points", "calibration", "folds", "random_state", "transductive", "n_jobs", "progress", "to"),
 ]
 
 

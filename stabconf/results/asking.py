@@ -12,6 +12,7 @@ import pandas as pd
 
 from ..checks import check_alpha, check_candidates
 from ..data.design import Design
+from ..data.frames import collected, in_kind
 from ..data.groups import Ranking, as_ranking
 from ..errors import InputError, InputTypeError
 from ..rank import Peers
@@ -34,6 +35,7 @@ def ask_intervals(
     results: "BaseResults", exog: New, alpha: Numbers, method: str, side: Side, options: Options
 ) -> pd.DataFrame:
     """The frame of `conf_int_conformal`, with the options that were given."""
+    exog, to = collected(exog), options.pop("to", "pandas")
     transductive = options.pop("transductive", False)
     if not isinstance(transductive, (bool, np.bool_)):
         raise InputTypeError(f"transductive={transductive!r} is not a flag: give True or False")
@@ -63,7 +65,7 @@ def ask_intervals(
     asked = None if ranking is None or parts is None else ranking.asked_for(complete)
     if formula is None or not warn_of_thresholds(made, formula, index[complete]):
         warn_about(made, results.model, asked)
-    return frames[0] if single else _level_frame(frames, alphas)
+    return in_kind(frames[0] if single else _level_frame(frames, alphas), to)
 
 
 def ask_one_sided(

@@ -16,7 +16,7 @@ import pandas as pd
 from ..checks import DEFAULT_ALPHA
 from ..data.design import Design
 from ..data.units import ColumnUnits
-from ..errors import AssumptionError, InputTypeError
+from ..errors import AssumptionError, InputError, InputTypeError
 from ..files import write_whole
 from ..sets import Intervals, UserScore
 from .asking import ask_intervals
@@ -121,6 +121,7 @@ class BaseResults:
         transductive: bool = False,
         n_jobs: int | None = None,
         progress: bool | None = None,
+        to: str | None = None,
         **unknown: Any,
     ) -> pd.DataFrame:
         """Conformal prediction intervals for new responses.
@@ -202,6 +203,9 @@ class BaseResults:
             Processes that share the rows of "exact"; -1 for one per core.
         progress : bool
             Show a progress bar; by default only in a terminal, once the work takes long.
+        to : {"pandas", "polars", "pyarrow"}
+            Kind of the frame that is returned, by default pandas whatever ``exog`` is: only there can the
+            guarantee stand beside the numbers, in ``attrs``.
         **unknown
             Anything else is an error that names the options of the method.
 
@@ -388,7 +392,14 @@ def load(path: str | os.PathLike[str]) -> BaseResults:
     Pickles run code on loading: load only files that you trust.
     """
     with open(path, "rb") as file:
-        results = pickle.load(file)
+        content = file.read()
+    try:
+        results = pickle.loads(content)
+    except Exception as error:
+        raise InputError(
+            f"{path} cannot be read as saved results ({type(error).__name__}: {error}): it is not whole, "
+            "not a file that save() wrote, or from other versions of the packages; fit and save again"
+        ) from error
     if not isinstance(results, BaseResults):
         raise InputTypeError(f"{path} holds a {type(results).__name__}, not stabconf results")
     return results

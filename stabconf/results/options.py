@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..checks import is_number
 from ..data.design import Design
-from ..data.frames import by_label
+from ..data.frames import IntoFrame, by_label
 from ..errors import InputError, InputTypeError
 from ..rank import Peers
 from ..sets import Along, Clusters, FixedScale, LearnedScale
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 # Types of what a user may give; None is "not given", and for new rows "the training rows".
-Table: TypeAlias = pd.DataFrame | Mapping[str, Sequence[Any]]
+Table: TypeAlias = pd.DataFrame | Mapping[str, Sequence[Any]] | IntoFrame
 New: TypeAlias = Table | None
 Level: TypeAlias = float | None
 Numbers: TypeAlias = float | Sequence[float] | np.ndarray | None

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from ..data.frames import copied
+from ..data.frames import collected, copied, in_kind
 from ..data.groups import as_ranking
 from ..errors import InputTypeError
 from ..sets import FixedScale
@@ -25,7 +25,7 @@ class Prediction:
 
     def __init__(self, results: "BaseResults", exog: New, alpha: Numbers, options: Options) -> None:
         self._results = results
-        self._exog = copied(exog)
+        self._exog = copied(collected(exog))
         self._alpha = alpha
         self._options = copied(options)
 
@@ -50,17 +50,19 @@ class Prediction:
             column for each of several), ``weight`` and ``scale``. Rows with missing values are kept, as
             NaN.
         """
-        level = self._alpha if alpha is None else alpha
-        if not np.isscalar(level):
-            raise InputTypeError(f"alpha={level!r}: summary_frame takes one number; loop, or use conf_int")
-        ends = self.conf_int(alpha).add_prefix("obs_ci_")
+        given: Numbers = self._alpha if alpha is None else alpha
+        if np.ndim(given) > 0:  # type: ignore[arg-type]
+            raise InputTypeError(f"alpha={given!r}: summary_frame takes one number; loop, or use conf_int")
+        options = {**self._options, "to": "pandas"}
+        ends = self._results.conf_int_conformal(self._exog, alpha=given, **options)
+        ends = ends.add_prefix("obs_ci_")
         attrs = ends.attrs
         frame = pd.concat([self._results._prediction_columns(self._exog), ends], axis=1)
         frame.columns.name = ends.columns.name
         for name, values in self._beside([*frame.columns]).items():
             frame[name] = values
         frame.attrs = attrs
-        return frame
+        return in_kind(frame, self._options.get("to", "pandas"))
 
     def _beside(self, taken: list[str]) -> dict[str, np.ndarray]:
         """Columns that say how new rows are ranked and scaled, beside those that are ``taken``."""

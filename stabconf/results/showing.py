@@ -13,7 +13,7 @@ import pandas as pd
 from ..checks import check_alpha, check_one_alpha
 from ..data.bins import crossed
 from ..data.design import Design
-from ..data.frames import by_label
+from ..data.frames import by_label, collected
 from ..data.groups import as_ranking
 from ..errors import InputError, InputTypeError
 from ..show.coverage import Leverages, Ranks
@@ -41,6 +41,7 @@ def shown_of_levels(
     """A list of `Shown`, one per level, from one call for all of them."""
     levels, _ = check_alpha(alphas)
     design = results._design
+    new, options = collected(new), {**options, "to": "pandas"}
     ends = results.conf_int_conformal(new, alpha=levels, **options)
     mean = results._prediction_columns(new)["mean"].to_numpy(dtype=float)
     frame = design.frame_of(new)

@@ -114,6 +114,7 @@ class StatsmodelsResults(ObjectiveResults):
         random_state: int | np.random.Generator | None = None,
         n_jobs: int | None = None,
         progress: bool | None = None,
+        to: str | None = None,
         **unknown: Any,
     ) -> pd.DataFrame:
         """Conformal prediction intervals for new responses.
