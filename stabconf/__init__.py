@@ -22,7 +22,7 @@ from .results.fitting import fit, fit_quantiles
 from .results.predictive import Predictive
 from .results.quantiles import QuantileResults
 from .results.regression import Results
-from .sets import UserScore
+from .sets import PairScore, UserScore
 from .show.exchangeability import ExchangeabilityCheck
 from .statsmodels_plugin import RefittedResults, StatsmodelsResults, conformal, register, unregister
 from .study.comparison import compare
@@ -55,6 +55,7 @@ __all__ = [
     "Linex",
     "Power",
     "UserScore",
+    "PairScore",
     "Ridge",
     "ElasticNet",
     "NoPenalty",

@@ -9,11 +9,12 @@ from typing import TypeGuard
 
 import numpy as np
 
-from .errors import InputError, InputTypeError
+from .errors import DataWarning, InputError, InputTypeError, warn_user
 
 __all__ = ["DEFAULT_ALPHA", "check_alpha", "check_candidates", "check_one_alpha", "is_count", "is_number"]
 
 DEFAULT_ALPHA = 0.05  # wherever none is given
+_MEANT = 0.9  # an alpha from here on is taken for a confidence level, and questioned
 
 
 def is_number(value: object) -> TypeGuard[float]:
@@ -48,6 +49,12 @@ def check_alpha(alpha: object) -> tuple[list[float], bool]:
             raise InputTypeError(f"alpha={value!r} is a {type(value).__name__}: give a number such as 0.05")
         if not 0 < value < 1:
             raise InputError(f"alpha={value!r} is not allowed: give a miscoverage between 0 and 1")
+    if single and values[0] >= _MEANT:
+        warn_user(
+            f"alpha={values[0]:g} is the share of responses that may lie outside: the intervals cover "
+            f"{1 - values[0]:.0%}. For intervals that cover {values[0]:.0%} give alpha={1 - values[0]:.2g}",
+            DataWarning,
+        )
     return [float(value) for value in values], single
 
 

@@ -17,12 +17,14 @@ from typing import Any
 
 import pandas as pd
 
+from ._version import __version__
 from .checks import DEFAULT_ALPHA
 from .data.table_files import check_table_path, read_table, table_kind, write_table
-from .errors import InputError, StabconfError
+from .errors import FormulaError, InputError, StabconfError
 from .files import check_folder, write_whole
 from .losses import LOSSES
 from .results.fitting import fit_in_scope
+from .results.regression import Results
 from .show.plots import comparison_size
 from .show.report import check_path
 from .study.comparison import Comparison, compare_in_scope
@@ -71,8 +73,9 @@ def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def _say_on_stderr(message: object) -> None:
-    """One line, however many the message has."""
-    print("stabconf:", *str(message).split(), file=sys.stderr)
+    """One line, however many the message has; but a formula keeps the carets below it."""
+    words = str(message) if isinstance(message, FormulaError) else " ".join(str(message).split())
+    print(f"stabconf: {words}", file=sys.stderr)
 
 
 # Arguments -------------------------------------------------------------------------------------------
@@ -84,6 +87,7 @@ def _parser() -> ArgumentParser:
         description="Distribution-free prediction intervals from formulas.",
         epilog="'stabconf COMMAND --help' has examples.",
     )
+    parser.add_argument("--version", action="version", version=f"stabconf {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name: str, run: Callable[[Namespace], None], does: str, examples: str) -> ArgumentParser:
@@ -125,6 +129,8 @@ def _add_fit(add: Callable[..., Any]) -> None:
         metavar="TERM",
         help="cover within groups of a column or term; repeatable",
     )
+    says = "rows of levels that training lacks are an error (default), or left empty"
+    add("--unseen", default="raise", choices=["raise", "nan"], help=says)
     says = "group widths by a column or term, or by bins of a number: x=4 or x=0,10,100; repeatable"
     add("--by", action="append", type=_grouping, metavar="COLUMN[=BINS]", help=says)
     add("--report", type=Path, metavar="FILE", help="write a report: .html or .md")
@@ -167,7 +173,7 @@ def _fit(options: Namespace) -> None:
         check_path(options.report)
     data = read_table(options.data)
     new = None if options.new is None else read_table(options.new)
-    model = {"loss": options.loss, "penalty": options.penalty, "l1_ratio": options.l1_ratio}
+    model = {name: getattr(options, name) for name in ("loss", "penalty", "l1_ratio", "unseen")}
     results = fit_in_scope({}, options.formula, data, **model)
     asked = {"method": options.method, "side": options.side}
     asked |= {name: getattr(options, name) for name in ("conditional", "groups") if getattr(options, name)}
@@ -177,16 +183,25 @@ def _fit(options: Namespace) -> None:
         if not options.quiet:
             print(text)
 
-    if not options.quiet:
-        where = "training" if new is None else "new"
-        print(results.summary(alpha=options.alpha))
-        print(f"\nAt the {where} rows\n{results.width_report(new, **shown)!r}")
+    widths = results.width_report(new, **shown)  # before anything is printed: it checks what was asked
+    say(f"{results.summary(alpha=options.alpha)}\n")
+    say(f"At the {'training' if new is None else 'new'} rows\n{widths!r}")
     if options.intervals is not None:
-        frame = results.get_prediction(new, **asked).summary_frame(alpha=options.alpha)
-        frame = frame.rename_axis("row") if frame.index.nlevels == 1 else frame
-        say(f"Intervals written to {write_table(options.intervals, frame)}")
+        table = _interval_table(results, new, options, asked)
+        say(f"Intervals written to {write_table(options.intervals, table)}")
     if options.report is not None:
         say(f"Report written to {results.report(options.report, new, **shown)}")
+
+
+def _interval_table(
+    results: Results, new: pd.DataFrame | None, options: Namespace, asked: dict[str, Any]
+) -> pd.DataFrame:
+    """Predictions and intervals, and the responses where they are known."""
+    frame = results.get_prediction(new, **asked).summary_frame(alpha=options.alpha)
+    y = results._design.y if new is None else results._design.responses(new)
+    if y is not None:
+        frame[results.model.endog_names] = y
+    return frame.rename_axis("row") if frame.index.nlevels == 1 else frame
 
 
 def _compare(options: Namespace) -> None:

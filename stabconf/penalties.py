@@ -18,6 +18,9 @@ from .errors import InputError, InputTypeError
 __all__ = ["Penalty", "Ridge", "ElasticNet", "NoPenalty", "PENALTIES", "as_penalty"]
 
 
+_JOINT = ("group", "fused", "nuclear", "variation", "trend", "owl", "sorted")  # of several coefficients
+
+
 class Penalty:
     """Base class. ``strength`` is per training row; ``l1_ratio`` the share of the L1 part."""
 
@@ -124,6 +127,16 @@ def as_penalty(penalty: object, l1_ratio: float = 0.0) -> Penalty:
 
 
 def _check_strength(value: object) -> float:
+    if isinstance(value, str) and value in PENALTIES:
+        raise InputTypeError(
+            f"penalty={value!r} has no strength: give a number or stabconf.{PENALTIES[value].__name__}(...)"
+        )
+    if callable(value) or (isinstance(value, str) and any(word in value.lower() for word in _JOINT)):
+        raise InputTypeError(
+            f"penalty={value!r} is not one of single coefficients, which intervals need: use a number, "
+            "stabconf.Ridge or stabconf.ElasticNet (l1_ratio=); or fit with the penalty elsewhere, as "
+            "estimator= with method='split' or 'cv+'"
+        )
     if not is_number(value):
         raise InputTypeError(
             f"penalty={value!r} is a {type(value).__name__}: give a number, 0 or larger, such as 0.1, or a "

@@ -30,7 +30,7 @@ FIT_CASES = {
     "formula without tilde": (dict(formula="y"), r"formula='y' needs one response"),
     "two responses": (dict(formula="y + x ~ g"), r"needs one response"),
     "no terms": (dict(formula="y ~ 0"), r"formula='y ~ 0' has no terms"),
-    "unknown column": (dict(formula="y ~ nowhere"), r"'nowhere' is not defined.*Give data a column"),
+    "unknown column": (dict(formula="y ~ nowhere"), r"'nowhere' is not defined.*give data a column"),
     "failing function": (dict(formula="y ~ np.linalg.inv(x)"), r"formula='y ~ np.linalg.inv\(x\)' cannot"),
     "data is a list": (dict(data=[1, 2]), r"data is a list: give a pandas DataFrame"),
     "data is an array": (dict(data=np.ones((3, 2))), r"data is a ndarray: give a pandas DataFrame"),
@@ -111,7 +111,7 @@ NEW_CASES = {
     "no processes": (dict(n_jobs=0), r"n_jobs=0 is not allowed: give a number of processes"),
     "exog is an array": (dict(exog=np.ones((2, 2))), r"exog is a ndarray: give a pandas DataFrame"),
     "exog lacks a column": (dict(exog=NEW[["x"]]), r"exog lacks column 'g' that the formula"),
-    "unseen category": (dict(exog=NEW.assign(g="z")), r"exog has a category that training did not.*'z'"),
+    "unseen category": (dict(exog=NEW.assign(g="z")), r"exog has 2 rows.*that training did not have.*'z'"),
     "inf in a new row": (dict(exog=NEW.assign(x=[1.0, np.inf])), r"exog gives inf for 'x' in row q"),
     "text for a number": (
         dict(exog=NEW.assign(x=["u", "v"])),

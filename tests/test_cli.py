@@ -42,7 +42,8 @@ def test_fit_prints_and_writes(files, capsys):
         assert words in said.out
     assert "Report written to out put.html" in said.out and said.err == ""
     table = pd.read_csv("out.csv", index_col="row")
-    assert list(table.columns) == ["mean", "obs_ci_lower", "obs_ci_upper"] and len(table) == 40
+    assert list(table.columns) == ["mean", "obs_ci_lower", "obs_ci_upper", "y"] and len(table) == 40
+    assert table["y"].tolist() == pd.read_csv("new.tsv", sep="\t")["y"].tolist()
     assert "<html" in (files / "out put.html").read_text(encoding="utf-8")
 
 
@@ -77,8 +78,6 @@ def test_compare_prints_a_table_and_draws(files, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["fit", "y ~ nothing", "train.csv"], "name 'nothing' is not defined"),
-        (["fit", "y ~ data", "train.csv"], "name 'data' is not defined"),
         (["fit", "y ~ x1", "absent.csv"], "there is no file 'absent.csv'"),
         (["fit", "y ~ x1", "train.xlsx"], "ends in .csv, .tsv or .parquet"),
         (["fit", "y ~ x1", "train.csv", "--new", "empty.csv"], "cannot be read as CSV"),
@@ -100,6 +99,36 @@ def test_errors_are_one_line_and_leave_no_file(files, capsys, arguments, words):
     error = capsys.readouterr().err
     assert error.startswith("stabconf: ") and words in error and error.count("\n") == 1
     assert sorted(files.iterdir()) == before
+
+
+def test_the_place_in_a_formula_is_pointed_at(files, capsys):
+    assert main(["fit", "y ~ x1 + nothing", "train.csv"]) == 1
+    error = capsys.readouterr().err
+    assert "name 'nothing' is not defined\n    y ~ x1 + nothing\n             ^^^^^^^\nHint:" in error
+    assert main(["fit", "y ~ data", "train.csv"]) == 1
+    assert "name 'data' is not defined" in capsys.readouterr().err
+
+
+def test_what_cannot_be_shown_is_said_before_anything_is_printed(files, capsys):
+    assert main(["fit", "y ~ x1", "train.csv", "--by", "nope"]) == 1
+    said = capsys.readouterr()
+    assert said.out == "" and "by='nope'" in said.err
+
+
+def test_unseen_levels_are_left_empty_where_asked(files, capsys):
+    new = pd.read_csv("new.tsv", sep="\t").head(3).assign(g=["a", "b", "zz"])
+    new.to_csv("odd.csv", index=False)
+    command = ["fit", "y ~ x1 + g", "train.csv", "--new", "odd.csv", "--intervals", "o.csv", "--quiet"]
+    assert main(command) == 1
+    assert "unseen='nan'" in capsys.readouterr().err
+    assert main([*command, "--unseen", "nan"]) == 0
+    assert pd.read_csv("o.csv")["obs_ci_lower"].isna().tolist() == [False, False, True]
+
+
+def test_the_version_is_told(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["--version"])
+    assert stopped.value.code == 0 and capsys.readouterr().out.split() == ["stabconf", stabconf.__version__]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from problems import (
     scored_stable,
     stable,
 )
-from referee import refit
+from referee import conic_minimiser, refit
 from scipy import stats
 
 import stabconf
@@ -216,9 +216,14 @@ def new(frame):
 def held_out(results, method, fold):
     """Predictions of the fit without each row's fold, at the rows and at other rows."""
     fits, out = results._fits, {}
+    whole = fits.whole
     for j in np.unique(fold):
-        predict = fits.predictor(np.flatnonzero(fold != j))
-        out[j] = predict
+        rest = np.flatnonzero(fold != j)
+        if method != "jackknife+":
+            out[j] = fits.predictor(rest)
+            continue
+        theta = conic_minimiser(whole.X[rest], whole.v[rest], whole.loss, whole.ridge, whole.lasso)
+        out[j] = lambda rows, theta=theta: fits.centre + fits.scale * (rows @ theta)
     return lambda i, rows: out[fold[i]](rows)
 
 

@@ -1,15 +1,17 @@
 """Every loss keeps its contract: derivative, inverse, envelope, curvature, constants."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from problems import LOSS_INSTANCES
+from problems import LOSS_INSTANCES, draw, exact, fits_of
 from scipy import optimize
 
 from stabconf.errors import InputError, InputTypeError
 from stabconf.losses import LOSSES, Huber, Linex, LogCosh, Power, PseudoHuber, Quantile, as_loss
 from stabconf.penalties import PENALTIES, ElasticNet, NoPenalty, Ridge, as_penalty
+from stabconf.solvers import Problem, minimise
 
 GRID = np.linspace(-6.0, 6.0, 241) + 1e-3
 every_loss = pytest.mark.parametrize("loss", LOSS_INSTANCES, ids=lambda loss: loss.describe())
@@ -125,6 +127,46 @@ def test_losses_survive_pickling_and_compare_equal(loss):
 def test_bad_loss_parameters_are_named(make):
     with pytest.raises(InputError, match="is not allowed: give"):
         make()
+
+
+def test_the_first_power_is_told_to_be_lad():
+    with pytest.raises(InputError, match="or loss='lad'"):
+        Power(1)
+
+
+def test_the_papers_log_cosh_is_that_of_1_with_the_penalty_divided():
+    """argmin sum c log(cosh(r) / c) + P |theta|^2 / 2, by another optimiser."""
+    drawn = draw("plain", 1, n=30, penalty=0.2, l1_ratio=0.0)
+    for c in (0.3, 2.5):
+
+        def objective(theta, c=c):
+            r = drawn.y - drawn.X @ theta
+            return np.sum(c * np.log(np.cosh(r) / c)) + 0.5 * np.sum(drawn.ridge * theta**2)
+
+        found = optimize.minimize(objective, np.zeros(4), method="BFGS", options={"gtol": 1e-8})
+        made = minimise(Problem(drawn.X, drawn.y, LogCosh(1.0), drawn.ridge / c, drawn.lasso))
+        np.testing.assert_allclose(made.x, found.x, atol=1e-6)
+
+
+@pytest.mark.parametrize("side", ["upper", "lower"])
+def test_linex_of_either_sign_is_the_mirror_image_of_the_other(side):
+    drawn = draw("plain", 2, n=30, penalty=0.2, l1_ratio=0.5)
+    other = {"upper": "lower", "lower": "upper"}[side]
+    (one,) = exact(fits_of(drawn, Linex(0.7), False), drawn.new, [0.2], side=side)
+    flipped = replace(drawn, y=-drawn.y)
+    (two,) = exact(fits_of(flipped, Linex(-0.7), False), drawn.new, [0.2], side=other)
+    np.testing.assert_allclose([one.lower, one.upper], [-two.upper, -two.lower], atol=1e-5)
+    assert np.isfinite(one.lower[0]) == (side == "lower")  # far responses above drag the fit along
+
+
+def test_joint_penalties_are_refused_by_name_with_what_to_use_instead():
+    for given in ("group lasso", "fused", "nuclear norm", np.linalg.norm):
+        with pytest.raises(InputTypeError, match=r"not one of single coefficients.*ElasticNet.*estimator="):
+            as_penalty(given)
+    with pytest.raises(InputTypeError, match=r"give a number or stabconf\.Ridge\(\.\.\.\)"):
+        as_penalty("ridge")
+    with pytest.raises(InputTypeError, match="penalty='much' is a str: give a number"):
+        as_penalty("much")
 
 
 def test_names_and_objects_give_losses():

@@ -14,6 +14,7 @@ from scipy import optimize
 from stabconf.losses import LAD, Huber, Quantile, Squared
 from stabconf.path import (
     ClippedFit,
+    Polyline,
     crossover,
     decided_prefix,
     follow,
@@ -174,3 +175,17 @@ def test_decided_stretches_hold_for_every_error_within_the_bounds(seed):
 def test_merge_joins_what_touches_or_is_near():
     assert merge([(2.0, 3.0), (0.0, 1.0), (1.0, 1.5)]) == [(0.0, 1.5), (2.0, 3.0)]
     assert merge([(0.0, 1.0), (1.1, 2.0)], near=0.2) == [(0.0, 2.0)]
+
+
+def test_ties_grow_with_the_coefficients_along_a_stretch():
+    """A row that a path keeps at 0 is off by rounding errors of large coefficients at its far end."""
+    path = Polyline(
+        x=np.array([1.0]),
+        theta=np.array([[0.0], [1e7]]),
+        e=np.zeros(2),
+        rays=((np.zeros(1), -1.0), (np.zeros(1), 1.0)),
+        unknown=np.array([False]),
+    )
+    X = np.array([[3e-17], [1.0]])  # a residual of -3e-10 at the end, and one of -1e7
+    found = path.pieces(X, np.zeros(2), Rank(2), Score.of("upper"))
+    assert any(low <= 0.0 and high >= 1e7 for low, high in found)

@@ -152,7 +152,7 @@ def test_stability_shows_three_methods_and_the_share_over_penalties(frame, loss)
     res = stabconf.fit("y ~ x1", frame, loss=loss, penalty=0.1)
     ax = res.plot_stability(frame.iloc[:10], penalties=[0.0, 0.05, 0.1, 1.0], alpha=0.1)
     names = [line.get_label() for line in ax.get_lines()]
-    assert names == ["exact", "stable", "ball", "chosen: 0.1"] and ax.get_xlabel() == "penalty"
+    assert names == ["exact", "stable", "ball", "this fit: 0.1"] and ax.get_xlabel() == "penalty"
     exact, stable, ball = (np.asarray(line.get_ydata(), dtype=float) for line in ax.get_lines()[:3])
     assert (exact[1:] <= stable[1:] + 1e-9).all() and np.isnan(ball[0])
     assert "share due to stability" in legend(ax)

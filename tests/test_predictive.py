@@ -48,7 +48,6 @@ def made(results, new):
 # Steps and intervals --------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # linex far out on its steep side
 @pytest.mark.parametrize("loss", LOSS_INSTANCES, ids=str)
 def test_quantiles_are_the_ends_of_one_sided_intervals(loss):
     train, new = sample(3, 39, 3)
@@ -209,7 +208,7 @@ def test_many_levels_share_one_path_per_row(loss):
     levels = list(np.arange(2, 99) / 100)
     many = res.conf_int_conformal(new, alpha=levels, side="upper")
     assert many.attrs["tilted_fits"] <= 4 * len(new)
-    for alpha in levels[::16]:
+    for alpha in levels[:85:14]:
         one = res.conf_int_conformal(new, alpha=alpha, side="upper")["upper"]
         np.testing.assert_allclose(many[alpha]["upper"], one, rtol=0, atol=1e-9)
 

@@ -304,20 +304,18 @@ def test_summary_has_every_format_and_fits_eighty_columns(results):
     text = summary.as_text()
     for words in ("Regularised robust regression", "y ~ x1 + x2 + g", "huber(d=1.345)", "ridge, 0.05"):
         assert words in text
-    for words in (
-        "Distance to exact",
-        "Due to stability",
-        "Median tau",
-        "at least 0.9",
-        "Residual scale",
-    ):
+    for words in ("at least 90 %", "Mean width", "Pseudo R-squared", "Mean abs. error", "Residual scale"):
         assert words in text
+    hidden = ("Distance to exact", "Due to stability", "Median tau", "Order statistic")
+    detailed = str(results.summary(alpha=0.1, details=True))
+    assert all(words in detailed and words not in text for words in hidden)
+    assert max(map(len, detailed.splitlines())) <= 80
     assert max(map(len, text.splitlines())) <= 80
     assert "<table" in summary.as_html() and "tabular" in summary.as_latex()
     assert "std err" not in text
     rows = list(csv.reader(io.StringIO(summary.as_csv())))
     penalty = next(row for row in rows if row[0] == "Penalty:")
-    assert penalty[:3] == ["Penalty:", "ridge, 0.05", "Converged:"]
+    assert penalty[:3] == ["Penalty:", "ridge, 0.05", "Mean abs. error:"]
 
 
 def test_summary_of_a_long_formula_wraps_at_eighty_columns(frame):
@@ -420,6 +418,7 @@ REFUSED = {
     "plot_conformity": {"estimator"},
     "plot_stability": {"quantiles", "estimator", "statsmodels"},
     "predictive": {"quantiles"},
+    "p_values": {"estimator"},
 }
 
 
@@ -457,7 +456,8 @@ OPTIONS = [
         "z_hat",
         "queries",
     ),
-    *("points", "calibration", "folds", "random_state", "transductive", "n_jobs", "progress", "to"),
+    *("points", "calibration", "folds", "random_state", "transductive", "unseen", "in_range"),
+    *("units", "n_jobs", "progress", "to"),
 ]
 
 
@@ -468,7 +468,7 @@ def test_options_are_parameters_that_completion_shows():
         assert all(takes[name].kind is inspect.Parameter.KEYWORD_ONLY for name in OPTIONS)
     known = inspect.signature(stabconf.StatsmodelsResults.conf_int_conformal).parameters
     assert set(OPTIONS) - set(known) == {"transductive"} and "wls_weights" in known
-    for name in ("conformity", "conformal_set", "predictive", "tau", "plot_conformity"):
+    for name in ("conformity", "p_values", "conformal_set", "predictive", "tau", "plot_conformity"):
         assert "wls_weights" in inspect.signature(getattr(stabconf.StatsmodelsResults, name)).parameters
     assert "pair" in inspect.signature(stabconf.QuantileResults.conf_int_conformal).parameters
 

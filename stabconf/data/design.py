@@ -17,6 +17,7 @@ import pandas as pd
 from ..errors import DataWarning, FormulaError, InputError, InputTypeError, warn_user
 from . import formulas
 from .cells import check_column, check_new_column
+from .formula_hints import formula_hint
 from .formulas import caller_scope
 from .frames import (
     as_frame,
@@ -30,8 +31,11 @@ from .frames import (
     plain_columns,
 )
 from .units import ColumnUnits, column_units
+from .unseen import unseen_rows
 
-__all__ = ["Design", "build_design", "caller_scope", "learned_units"]
+__all__ = ["Design", "Unseen", "build_design", "caller_scope", "learned_units"]
+
+Unseen = Literal["raise", "nan"]
 
 
 class Design:
@@ -59,6 +63,7 @@ class Design:
     """
 
     _outside: tuple[str, ...] = ()  # names of the columns that were Series of the calling scope
+    unseen: Unseen = "raise"  # what is done with new rows that the map cannot place
 
     def __init__(
         self, formula: str, data: pd.DataFrame, scope: Mapping[str, Any], outside: tuple[str, ...] = ()
@@ -123,7 +128,9 @@ class Design:
             try:
                 rows = formulas.design_rows(self._info, values[complete], len(frame))
             except Exception as error:
-                raise self._new_row_error(error, frame) from error
+                placed = self._placed(error, frame, values[complete])
+                if len(placed):
+                    rows = formulas.design_rows(self._info, placed, len(frame))
         check_finite(rows, self.names, frame.index, "exog", allow_nan=True)
         return rows, frame.index
 
@@ -253,13 +260,40 @@ class Design:
         found = {name: value for name, value in self._scope.items() if name in used - set(frame.columns)}
         return [name for name, value in found.items() if np.ndim(value) == 1 and len(value) == count]
 
+    def _placed(self, error: Exception, frame: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
+        """The complete new rows that the map can place, after it could not place all of them."""
+        rows, found = unseen_rows(self._info, values, self.frame_of(None))
+        if not rows.any():
+            raise self._new_row_error(error, frame) from error
+        what = "; ".join(f"{code}: {', '.join(map(repr, told))}" for code, told in found.items())
+        labels = frame.index[values.index[rows]]
+        some = ", ".join(map(str, labels[:5])) + (", ..." if len(labels) > 5 else "")
+        rows_are = f"{len(labels)} row{'s' if len(labels) > 1 else ''} ({some})"
+        problem = f"exog has {rows_are} with values that training did not have ({what})"
+        if self.unseen == "raise":
+            splines = ", write cr(x, df=4) for bs, which goes on in straight lines" if "bs(" in what else ""
+            raise InputError(
+                f"{problem}: recode or drop them{splines}, or give unseen='nan' to leave them without an "
+                "answer"
+            ) from error
+        warn_user(f"{problem}: they have no answer (NaN)", DataWarning)
+        return values[~rows]
+
+    def leaving_unseen(self, unseen: Unseen) -> "Design":
+        """The same map, with another answer to new rows that it cannot place."""
+        if unseen not in ("raise", "nan"):
+            raise InputError(f"unseen={unseen!r} is unknown: give 'raise' or 'nan'")
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, unseen=unseen)
+        return made
+
     def _new_row_error(self, error: Exception, frame: pd.DataFrame) -> InputError:
-        """A category or scope error in the user's terms."""
+        """An error of new rows in the user's terms."""
         text = str(error).split("\n")[0]
-        if "expected levels" in text or "mismatching" in text:
+        if "categories" in text or "mismatching" in text:  # as formulaic and new levels say it
             return InputError(
-                f"exog has a category that training did not have ({text}): drop those rows, recode "
-                "them, or refit with data that has the category"
+                f"exog has a category that training did not have ({text}): recode or drop those rows, or "
+                "refit with data that has the category"
             )
         outside = self._row_values(frame)
         hint = f"; {_as_columns(outside)}" if outside else ""
@@ -272,6 +306,7 @@ class Design:
             "formula": self.formula,
             "data": self._data,
             "outside": self._outside,
+            "unseen": self.unseen,
             "scope": {name: value for name, value in self._scope.items() if name not in modules},
             "modules": {name: module.__name__ for name, module in modules.items()},
         }
@@ -280,10 +315,15 @@ class Design:
         modules = {name: import_module(module) for name, module in state["modules"].items()}
         scope = {**state["scope"], **modules}
         Design.__init__(self, state["formula"], state["data"], scope, state["outside"])
+        self.unseen = state["unseen"]
 
 
 def build_design(
-    formula: str, data: object, scope: Mapping[str, Any], missing: Literal["drop", "raise"] = "drop"
+    formula: str,
+    data: object,
+    scope: Mapping[str, Any],
+    missing: Literal["drop", "raise"] = "drop",
+    unseen: Unseen = "raise",
 ) -> Design:
     """Evaluate ``formula`` on ``data``.
 
@@ -295,6 +335,7 @@ def build_design(
     scope : mapping
         Names of the caller, for functions and variables that are not columns.
     missing : {"drop", "raise"}
+    unseen : {"raise", "nan"}
 
     Examples
     --------
@@ -312,11 +353,17 @@ def build_design(
     frame = as_frame(data, "data")
     if len(frame) == 0:
         raise InputError("data has 0 rows: give a frame with training rows")
-    design = Design(formula, frame, scope)
+    try:
+        design = Design(formula, frame, scope)
+    except FormulaError as error:
+        hint = formula_hint(formula, frame.columns, str(error))
+        if not hint:
+            raise
+        raise FormulaError(f"{error}\nHint: {hint}.") from error
     _check_rows(design, missing)
     check_finite(design.y[:, None], [design.response], design.index, "data")
     check_finite(design.X, design.names, design.index, "data")
-    return design
+    return design.leaving_unseen(unseen)
 
 
 def learned_units(design: Design, standardize: bool = True) -> ColumnUnits:

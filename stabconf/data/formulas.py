@@ -88,12 +88,20 @@ def taken_from(
 
 def names_in(*codes: str) -> set[str]:
     """Names and quoted names (``Q("a b")``) in pieces of formula."""
-    nodes = [node for code in codes for node in ast.walk(ast.parse(code, mode="eval"))]
+    nodes = [node for code in codes for node in ast.walk(_expression(code))]
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     for node in nodes:
         if isinstance(node, ast.Call) and _function(node) == "Q" and node.args:
             names.add(str(getattr(node.args[0], "value", None)))
     return names
+
+
+def _expression(code: str) -> ast.Expression:
+    """A piece of formula as Python reads it."""
+    try:
+        return ast.parse(code, mode="eval")
+    except SyntaxError as error:
+        raise FormulaError(f"{code!r} in a formula is not an expression ({error.msg})") from error
 
 
 def column_of(code: str) -> tuple[str, bool]:
@@ -104,7 +112,7 @@ def column_of(code: str) -> tuple[str, bool]:
     >>> [column_of(code) for code in ("x", "Q('a b')", "I(x)", "C(g, Sum)", "x > 2")]
     [('x', False), ('a b', False), ('x', False), ('g', True), ('', False)]
     """
-    node = ast.parse(code, mode="eval").body
+    node = _expression(code).body
     category = False
     while isinstance(node, ast.Call) and _function(node) in ("C", "I", "Q") and node.args:
         category |= _function(node) == "C"
@@ -231,8 +239,6 @@ def both_sides(
 
 
 def _hint(error: Exception) -> str:
-    if "is not defined" in str(error):
-        return "\nGive data a column of that name, or define the name before calling fit."
     if "zero-size" in str(error) or "no levels" in str(error):
         return "\nEvery row has a missing value in a column of the formula."
     if "mismatch between column_names" in str(error):

@@ -49,8 +49,8 @@ def as_frame(data: object, argument: str) -> pd.DataFrame:
                 f"{argument} cannot be made a frame ({error}): give lists of one length, or a DataFrame"
             ) from error
     raise InputTypeError(
-        f"{argument} is a {type(data).__name__}: give a pandas DataFrame (or one of polars, pyarrow, duckdb)"
-        " with the formula's columns"
+        f"{argument} is a {type(data).__name__}: give a pandas DataFrame (or one of polars, pyarrow, "
+        "duckdb) with the formula's columns"
     )
 
 

@@ -177,7 +177,7 @@ class Linex(Loss):
 
 @dataclass(frozen=True)
 class Power(FallingCurvature):
-    """\\|r\\|^q with 1 < q <= 2. Not Lipschitz; smooth only for q = 2 (nu = 2).
+    """\\|r\\|^q with 1 < q <= 2. Not Lipschitz; smooth only for q = 2 (nu = 2). For q = 1 use `LAD`.
 
     Examples
     --------
@@ -192,7 +192,8 @@ class Power(FallingCurvature):
 
     def __post_init__(self) -> None:
         ok = is_number(self.q) and 1 < self.q <= 2
-        require(ok, "q", self.q, "give an exponent in (1, 2]; for 1 use 'lad'")
+        lad = ", or loss='lad', which is |r| itself" if self.q == 1 else ""
+        require(ok, "q", self.q, f"give an exponent in (1, 2]{lad}")
 
     def rescaled(self, unit: float) -> tuple[Self, float]:
         return self, unit**self.q

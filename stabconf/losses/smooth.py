@@ -131,6 +131,9 @@ class PseudoHuber(_Thresholded):
 class LogCosh(FallingCurvature):
     """g log cosh(r / g). Lipschitz with 1; nu = 1 / g.
 
+    The log-cosh loss that Ndiaye (2022) prints, c log(cosh(r) / c), is c times ``LogCosh(1)`` but for a
+    constant: fit it with ``LogCosh(1)`` and the penalty divided by c.
+
     Parameters
     ----------
     g : float, default 1

@@ -4,6 +4,7 @@ from .bands import BandPath, BandRows
 from .chords import chord_fits
 from .clipped import ClippedFit
 from .following import follow
+from .leaving import leave_one_out
 from .lines import Piece, decided_prefix, merge, ties_of, uncovered
 from .polyline import Polyline, polylines
 from .sharpening import crossover, sharpened
@@ -20,6 +21,7 @@ __all__ = [
     "crossover",
     "decided_prefix",
     "follow",
+    "leave_one_out",
     "merge",
     "polylines",
     "runs_away",

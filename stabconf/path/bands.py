@@ -110,7 +110,8 @@ class BandPath:
             first = self.w[j]
             width = self.w[j + 1] - first
             lines = [(term[j], term[j + 1] - term[j]) for term in old]
-            own = [(term[j], term[j + 1] - term[j]) for term in new]
+            growth = tie[j + 1] - tie[j]
+            own = [(term[j], term[j + 1] - term[j] - growth) for term in new]
             for a, b in uncovered(lines, own, 1.0, rows.rank, -tie[j]):
                 out.append((first + width * a, self.w[j + 1] if b == 1.0 else first + width * b))
         for corner, way, which in ((0, -1.0, 0), (-1, 1.0, 1)):

@@ -51,6 +51,19 @@ class Batch:
             self.inverse = np.repeat(self.inverse[None], size, axis=0)
         self.lines = np.arange(size)
         self.extra = fit.extra if limit and fit.extra.any() else None
+        self.gone: np.ndarray | None = None
+
+    def hold_out(self, fit: ClippedFit, watched: np.ndarray, rows: np.ndarray) -> None:
+        """Take one row (B,) from each path: it pulls as it did at the start, whatever its residual."""
+        place = np.full(len(fit.X), -1)
+        place[watched] = np.arange(len(watched))
+        self.gone = place[rows]
+        self.slots[self.slots == self.gone[:, None]] = -1
+        inner = np.flatnonzero(fit.soft[rows] & (fit.side[rows] == 0))
+        if len(inner):
+            if self.inverse.ndim == 2:
+                self.inverse = np.repeat(self.inverse[None], len(rows), axis=0)
+            self._change_hessian(inner, fit.X[rows[inner]], np.full(len(inner), -1.0))
 
     def keep(self, which: np.ndarray) -> None:
         """Go on with some of the paths only (bools)."""
@@ -58,13 +71,19 @@ class Batch:
             setattr(self, name, getattr(self, name)[which])
         if self.inverse.ndim == 3:
             self.inverse = self.inverse[which]
+        if self.gone is not None:
+            self.gone = self.gone[which]
         self.lines = np.arange(len(self.theta))
 
     def slopes(self) -> np.ndarray:
         """Slopes of the watched rows (B, c)."""
         bound = np.where(self.side > 0, self.up, -self.down)
         inner = np.where(self.soft, self.r, self.u) if self.any_soft else self.u
-        return np.where(self.side == 0, inner, bound)
+        slopes = np.where(self.side == 0, inner, bound)
+        if self.gone is not None:
+            some = np.flatnonzero(self.gone >= 0)
+            slopes[some, self.gone[some]] = self.u[some, self.gone[some]]
+        return slopes
 
     def advance(self) -> np.ndarray:
         """One step, to the next event or the end; True for the paths that have arrived."""
@@ -172,6 +191,9 @@ class Batch:
             free = (side[:, self.loose] == 0) & ~self._in_slots(self.loose)
             moved = np.abs(dr[:, self.loose]) > still[:, self.loose]
             distance[:, self.loose] = np.where(free & moved, 0.0, distance[:, self.loose])
+        if self.gone is not None:
+            some = np.flatnonzero(self.gone >= 0)
+            distance[some, self.gone[some]] = np.inf
         row = self._first(distance, np.arange(distance.shape[1]))
         return distance[self.lines, row], row, onto[self.lines, row]
 
@@ -211,7 +233,7 @@ class Batch:
         was = self.side[lines, row]
         soft = self.soft[row]
         if soft.any():
-            self._change_hessian(lines[soft], row[soft], np.where(was[soft] == 0, -1.0, 1.0))
+            self._change_hessian(lines[soft], self.X[row[soft]], np.where(was[soft] == 0, -1.0, 1.0))
         step = ~soft
         bound = np.where(was > 0, self.up[row], -self.down[row])
         loose = was == 0  # keeps the multiplier that it had
@@ -250,9 +272,8 @@ class Batch:
         self.side[line, row] = 0
         self.slots[line, leaving] = row
 
-    def _change_hessian(self, lines: np.ndarray, row: np.ndarray, sign: np.ndarray) -> None:
+    def _change_hessian(self, lines: np.ndarray, x: np.ndarray, sign: np.ndarray) -> None:
         """Rank-one update of the inverse Hessian; a singular one gives NaN, and the path is given up."""
-        x = self.X[row]
         moved = (self.inverse[lines] @ x[..., None])[..., 0]
         pivot = 1.0 + sign * np.einsum("ij,ij->i", x, moved)
         pivot = np.where(pivot > 1e-10, pivot, np.nan)

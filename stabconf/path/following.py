@@ -69,6 +69,7 @@ def follow(
     length: float = 1.0,
     corners: bool = False,
     limit: bool = True,
+    without: np.ndarray | None = None,
 ) -> Followed:
     """Follow the minimiser from position 0 to ``length``, which may be infinite.
 
@@ -76,10 +77,12 @@ def follow(
     change sides; all inner step rows must be among them. ``force`` (B, p) is the change of minus the linear
     term per unit of position. ``corners`` asks for the corners of the paths. ``limit`` takes vanishing
     weights as tending to 0, so that a path which they alone hold is endless; False follows it with the
-    weights as they are.
+    weights as they are. ``without`` (B,) are rows, one per path, that stay as they are at the start.
     """
     kind = WideBatch if len(fit.theta) > _WIDE and len(fit.X) > fit.count else Batch
     batch = kind(fit, watched, force, length, limit)
+    if without is not None:
+        batch.hold_out(fit, watched, without)
     total, p = batch.theta.shape
     theta = batch.theta.copy()
     position = np.zeros(total)
@@ -137,10 +140,16 @@ def _by_path(seen: list[tuple[np.ndarray, np.ndarray, np.ndarray]], total: int) 
     return list(zip(np.split(position, cuts), np.split(theta, cuts), strict=True))
 
 
-def stationarity(fit: ClippedFit, watched: np.ndarray, found: Followed, force: np.ndarray) -> np.ndarray:
+def stationarity(
+    fit: ClippedFit,
+    watched: np.ndarray,
+    found: Followed,
+    force: np.ndarray,
+    without: np.ndarray | None = None,
+) -> np.ndarray:
     """Stationarity residuals where paths arrived, relative to the size of their terms (B,).
 
-    ``force`` (B, p) is what was applied in all since ``fit``.
+    ``force`` (B, p) is what was applied in all since ``fit``; ``without`` as for `follow`.
     """
     X = fit.X[watched]
     delta = found.theta - fit.theta
@@ -148,6 +157,10 @@ def stationarity(fit: ClippedFit, watched: np.ndarray, found: Followed, force: n
     unwatched = fit.curvature - X[soft].T @ X[soft]
     change = (found.u - fit.u[watched]) @ X
     e = fit.e + fit.ridge * delta + delta @ unwatched - change - force
+    if without is not None:
+        alone = fit.soft[without] & (fit.side[without] == 0) & ~np.isin(without, watched)
+        own = fit.X[without] * alone[:, None]
+        e -= np.einsum("ij,ij->i", own, delta)[:, None] * own
     terms = np.abs(fit.ridge * delta) + np.abs(delta @ unwatched) + np.abs(change) + np.abs(force)
     size = np.max(terms, axis=1) + np.max(np.abs(fit.ridge * fit.theta), initial=0.0)
     size = np.maximum(size, _GROSS * fit.gross_pull)

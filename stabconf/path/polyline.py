@@ -135,7 +135,9 @@ class Polyline:
         r = v - self.theta @ X.T
         rates = -(np.diff(self.theta, axis=0) @ X.T)
         changes = np.diff(self.e)
-        room = -self.ties(X, self.theta)[:, None]
+        ties = self.ties(X, self.theta) if slack is None else np.zeros(len(r))
+        growth = np.diff(ties)  # coefficients grow along a stretch, and their rounding errors with them
+        room = -ties[:, None]
         if slack is not None:
             room = np.repeat(slack[rows][None], len(r), axis=0)
         # Corners may be in the set where no stretch around them is.
@@ -145,7 +147,7 @@ class Polyline:
             found.append((self.w[j : j + 1], self.w[j + 1 : j + 2], np.array([-1.0])))
         for j in np.flatnonzero((np.diff(self.w) > 0) & ~self.unknown):
             lines = score.lines(r[j], rates[j], rows)
-            new = score.own_lines(self.e[j], changes[j], own)
+            new = [(start, rate - growth[j]) for start, rate in score.own_lines(self.e[j], changes[j], own)]
             first = self.w[j]
             last = self.w[j + 1]
             for shares, count in cells(lines, new, 1.0, rank, room[j]):

@@ -82,12 +82,18 @@ def _chunks(size: np.ndarray, fit: ClippedFit) -> list[np.ndarray]:
 
 
 def tilted_fits(
-    fit: ClippedFit, rows: np.ndarray, tilt: np.ndarray, refit: Refit, corners: bool = False
+    fit: ClippedFit,
+    rows: np.ndarray,
+    tilt: np.ndarray,
+    refit: Refit | None,
+    corners: bool = False,
+    without: np.ndarray | None = None,
 ) -> Tilted:
     """Follow the fit of each new row (m, p) from no tilt to its own.
 
     ``tilt`` (m,) is finite, or infinite for all rows, where only the rows of the L1 part can change sides.
-    ``refit`` is asked where a path cannot be trusted; ``corners`` asks for where the paths bend.
+    ``refit`` is asked where a path cannot be trusted; with None such a path is left as not followed.
+    ``corners`` asks for where the paths bend. ``without`` (m,) are training rows that stay as they are.
     """
     m, p = rows.shape
     move = np.zeros((m, p))
@@ -107,12 +113,23 @@ def tilted_fits(
             watched = order[:count]
             unit = np.sign(tilt[left]) if infinite else tilt[left]
             force = -unit[:, None] * rows[left]
-            found = follow(fit, watched, force, length=np.inf if infinite else 1.0, corners=corners)
+            gone = None if without is None else without[left]
+            found = follow(
+                fit,
+                watched,
+                force,
+                length=np.inf if infinite else 1.0,
+                corners=corners,
+                limit=without is None,
+                without=gone,
+            )
             delta = found.theta - fit.theta
-            relative = stationarity(fit, watched, found, found.position[:, None] * force)
+            relative = stationarity(fit, watched, found, found.position[:, None] * force, gone)
             length = _longest(fit, found) if corners else fit.length(delta)
             length[found.endless] = np.inf  # another row may yet stop it
-            limit = key[count] if count < len(key) else np.inf
+            limit = np.full(len(left), key[count] if count < len(key) else np.inf)
+            if gone is not None and count < len(key):  # a row that is not there may move as far as it likes
+                limit[order[count] == gone] = key[count + 1] if count + 1 < len(key) else np.inf
             good = found.arrived & (relative <= _TOLERANCE) & ((length < limit) | np.isinf(limit))
             at = left[good]
             move[at] = delta[good]
@@ -128,6 +145,8 @@ def tilted_fits(
                 break
             longest = np.max(length[wider & np.isfinite(length)], initial=0.0)
             count = min(len(key), max(4 * count, int(np.searchsorted(key, 1.5 * longest))))
+        if refit is None:
+            continue
         if fit.extra.any() and p > _WIDE:  # a fresh fit takes long and would hardly be nearer
             endless[part] |= ~followed[part]
             radius[part[~followed[part]]] = np.inf

@@ -39,6 +39,11 @@ class WideBatch(Batch):
         if self.any_bounded:  # rows that come and go change it
             self.hessian = np.repeat(self.hessian[None], len(force), axis=0)
 
+    def hold_out(self, fit: ClippedFit, watched: np.ndarray, rows: np.ndarray) -> None:
+        if self.data_soft and self.hessian.ndim == 2:
+            self.hessian = np.repeat(self.hessian[None], len(rows), axis=0)
+        super().hold_out(fit, watched, rows)
+
     def keep(self, which: np.ndarray) -> None:
         super().keep(which)
         self.known = [self.known[line] for line in np.flatnonzero(which)]
@@ -177,11 +182,11 @@ class WideBatch(Batch):
         if not good:
             self.known[line] = None
 
-    def _change_hessian(self, lines: np.ndarray, row: np.ndarray, sign: np.ndarray) -> None:
-        for line, x, way in zip(lines, self.X[row], sign, strict=True):
-            self.hessian[line] += way * np.outer(x, x)
+    def _change_hessian(self, lines: np.ndarray, x: np.ndarray, sign: np.ndarray) -> None:
+        for line, each, way in zip(lines, x, sign, strict=True):
+            self.hessian[line] += way * np.outer(each, each)
             known = self.known[line]
-            if known is not None and not known.change(x[known.index], way):
+            if known is not None and not known.change(each[known.index], way):
                 self.known[line] = None
 
 

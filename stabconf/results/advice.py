@@ -75,6 +75,7 @@ def _too_few(intervals: Intervals, ranking: Ranking | None) -> str:
             "them, or weights that vary less"
         )
     needed = int(np.ceil(1.0 / alpha - 1e-9)) - 1
+    wide = "infinite" if np.any(intervals.is_open) else "the whole range of the responses"
     if ranking is not None and ranking.groups is not None:
         codes = ranking.groups.new[ranking.asked]
         n = np.broadcast_to(intervals.n, len(which))
@@ -84,10 +85,10 @@ def _too_few(intervals: Intervals, ranking: Ranking | None) -> str:
         more = f" and {len(sizes) - _NAMED} more" if len(sizes) > _NAMED else ""
         return (
             f"groups {named}{more} have too few {what} for alpha={alpha:g}, so their intervals are "
-            f"infinite: use groups of at least {needed} {what}, or a larger alpha"
+            f"{wide}: use groups of at least {needed} {what}, or a larger alpha"
         )
     return (
-        f"{intervals.n} {what} are too few for alpha={alpha:g}, so the intervals are infinite: use at "
+        f"{intervals.n} {what} are too few for alpha={alpha:g}, so the intervals are {wide}: use at "
         f"least {needed} {what}, or alpha of at least {1.0 / (intervals.n + 1):.3g}"
     )
 
@@ -96,6 +97,11 @@ def _why_open(intervals: Intervals, loss: Loss, where: str) -> str:
     """Why a set has no finite end, and what to do about it."""
     if intervals.method == "grid":
         return "the sets reach the end of the grid: use method='exact'"
+    if intervals.bound == "dual":
+        return (
+            "the duality gap rules out responses around z_hat alone: give several on both sides of the "
+            "prediction with method='batch', or use another bound"
+        )
     if np.isfinite(loss.lipschitz):
         return (
             f"with {where} the fit follows a far response, or the score is flat for large residuals: raise "

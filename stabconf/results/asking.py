@@ -4,19 +4,23 @@
 and weights become peers, options become arrays, and the answer gets the labels of the rows.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from ..checks import check_alpha, check_candidates
+from ..checks import check_alpha, check_candidates, is_number
 from ..data.design import Design
 from ..data.frames import collected, in_kind
 from ..data.groups import Ranking, as_ranking
+from ..data.response_units import ResponseUnits, as_units
 from ..errors import InputError, InputTypeError
 from ..rank import Peers
-from ..sets import Along, Intervals
+from ..sets import Along, Intervals, cut
+from ..sets.intervals import Pieces
 from .advice import warn_about, warn_of_thresholds
 from .options import Groups, New, Numbers, Options, PerRow, Side, as_along, as_folds, as_responses, as_scale
 from .rows import Rows
@@ -24,11 +28,27 @@ from .rows import Rows
 if TYPE_CHECKING:
     from .base import BaseResults
 
-__all__ = ["PER_LEVEL", "ask_intervals", "ask_one_sided", "ask_p_values", "label_sets"]
+__all__ = [
+    "PER_LEVEL",
+    "PValues",
+    "ask_intervals",
+    "ask_one_sided",
+    "ask_own_p",
+    "ask_p_values",
+    "label_sets",
+]
+
+# p-values, and their bounds where there are any, of one row (p,) at candidates (g,), among its peers or
+# along a design: (1 or 3, g).
+PValues = Callable[[np.ndarray, np.ndarray, Peers, Along | None], np.ndarray]
 
 # Attributes of an interval frame that are those of its `Intervals`; and those that differ by level.
 _KEPT = ("method", "bound", "side", "alpha", "k", "n", "certified", "guarantee", "stability_share")
 PER_LEVEL = {"tol", "loose", "k", "stability_share", "pieces", "empty", "guarantee", "groups"}
+
+_NO_DIFFERENCE = {"units", "n_jobs", "progress"}  # options that leave the intervals as they are
+_KEPT_CALLS = 4  # calls whose intervals are kept, so that tables, figures and reports make them once,
+_KEPT_ROWS = 100_000  # of at most so many rows
 
 
 def ask_intervals(
@@ -36,12 +56,15 @@ def ask_intervals(
 ) -> pd.DataFrame:
     """The frame of `conf_int_conformal`, with the options that were given."""
     exog, to = collected(exog), options.pop("to", "pandas")
-    transductive = options.pop("transductive", False)
-    if not isinstance(transductive, (bool, np.bool_)):
-        raise InputTypeError(f"transductive={transductive!r} is not a flag: give True or False")
+    known = _call_pattern(results, exog, alpha, method, side, options)
+    if "unseen" in options:
+        results = results._leaving_unseen(options.pop("unseen"))
+    transductive, in_range = (_flag(name, options) for name in ("transductive", "in_range"))
     alphas, single = check_alpha(alpha)
+    kept = results._kept
     results, rows, index = _transductive(results, exog) if transductive else (results, *results._rows(exog))
     design = results._design
+    units = as_units(options.pop("units", None), design)
     groups, weights = options.pop("groups", None), options.pop("weights", None)
     ranking, complete = _ranked(results, exog, rows, groups, weights)
     formula = options.get("conditional")
@@ -55,17 +78,37 @@ def ask_intervals(
         predictions = results._predictions(rows.X)
         options["z_hat"] = as_responses(options["z_hat"], design.frame_of(exog), predictions, complete)
     parts = None if ranking is None or not complete.any() else ranking.parts(complete)
-    made = results._intervals(rows.take(complete), alphas, method, side, options, parts)
+    if in_range and (weights is not None or formula is not None):
+        raise InputError(
+            "in_range=True may lose any coverage with weights= and conditional=: drop one of them"
+        )
+    made = kept.get(known)
+    if made is None:
+        made = results._intervals(rows.take(complete), alphas, method, side, options, parts)
+        if known is not None and len(rows) <= _KEPT_ROWS:
+            kept[known] = made
+            kept.pop(next(iter(kept)) if len(kept) > _KEPT_CALLS else None, None)
+    if in_range:
+        least = min([peers.size for _, peers in parts or ()], default=results.nobs)
+        made = [cut(intervals, design.y, least) for intervals in made]
     frames = []
     for intervals in made:
-        more = {"transductive": bool(transductive)}
+        more = {"transductive": transductive, "in_range": in_range}
         more |= {} if ranking is None else ranking.attrs(intervals, complete)
         more |= {} if formula is None else {"conditional": formula}
-        frames.append(_interval_frame(intervals, complete, index, design, more))
+        frames.append(_interval_frame(intervals, complete, index, design, units, more))
     asked = None if ranking is None or parts is None else ranking.asked_for(complete)
     if formula is None or not warn_of_thresholds(made, formula, index[complete]):
         warn_about(made, results.model, asked)
     return in_kind(frames[0] if single else _level_frame(frames, alphas), to)
+
+
+def _flag(name: str, options: Options) -> bool:
+    """An option that is True or False, taken out of the others."""
+    value = options.pop(name, False)
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputTypeError(f"{name}={value!r} is not a flag: give True or False")
+    return bool(value)
 
 
 def ask_one_sided(
@@ -98,17 +141,44 @@ def ask_p_values(
     groups: Groups,
     weights: PerRow,
     names: Sequence[str],
-    values: Callable[[np.ndarray, np.ndarray, Peers, Along | None], np.ndarray],
+    values: PValues,
     conditional: str | None = None,
 ) -> pd.DataFrame:
-    """The frame of ``conformity``, a column per name.
-
-    ``values`` are those of one row (p,) at candidates (g,), among its peers or along a design,
-    (len(names), g).
-    """
+    """The frame of ``conformity``, a column per name."""
     candidates = check_candidates(z)
     rows, index = results._rows(exog)
+    each = np.broadcast_to(candidates, (len(rows), len(candidates)))
+    out = _p_values(results, exog, each, groups, weights, len(names), values, conditional)
+    return _conformity_frame(out, index, candidates, names)
+
+
+def ask_own_p(
+    results: "BaseResults",
+    exog: New,
+    y: np.ndarray,
+    groups: Groups,
+    weights: PerRow,
+    values: PValues,
+    conditional: str | None = None,
+) -> np.ndarray:
+    """p-values of new rows at their own responses (m,), NaN where a row lacks a value."""
+    return _p_values(results, exog, y[:, None], groups, weights, 1, values, conditional)[:, 0, 0]
+
+
+def _p_values(
+    results: "BaseResults",
+    exog: New,
+    candidates: np.ndarray,
+    groups: Groups,
+    weights: PerRow,
+    count: int,
+    values: PValues,
+    conditional: str | None,
+) -> np.ndarray:
+    """The first ``count`` of ``values`` at the candidates (m, g) of each row, (m, count, g)."""
+    rows, _ = results._rows(exog)
     ranking, complete = _ranked(results, exog, rows, groups, weights)
+    complete = complete & ~np.isnan(candidates).any(axis=1)
     along = None
     if conditional is not None:
         if ranking is not None:
@@ -116,12 +186,13 @@ def ask_p_values(
         along, complete = as_along(conditional, results._design, exog, complete)
     places = np.flatnonzero(complete)
     everyone = [(np.arange(len(places)), Peers(results.nobs))]
-    out = np.full((len(rows), len(names), len(candidates)), np.nan)
+    out = np.full((len(rows), count, candidates.shape[1]), np.nan)
     for which, peers in everyone if ranking is None else ranking.parts(complete):
         for i, at in enumerate(places[which]):
             own = None if along is None else along.take(slice(i, i + 1))
-            out[at] = values(rows.as_fitted[at], candidates * rows.root[at], peers.take(i), own)
-    return _conformity_frame(out, index, candidates, names)
+            found = values(rows.as_fitted[at], candidates[at] * rows.root[at], peers.take(i), own)
+            out[at] = np.atleast_2d(found)[:count]
+    return out
 
 
 def _ranked(
@@ -142,32 +213,84 @@ def _transductive(results: "BaseResults", exog: New) -> tuple["BaseResults", Row
 
 
 def _interval_frame(
-    intervals: Intervals, complete: np.ndarray, index: pd.Index, design: Design, more: dict[str, Any]
+    intervals: Intervals,
+    complete: np.ndarray,
+    index: pd.Index,
+    design: Design,
+    units: ResponseUnits | None,
+    more: dict[str, Any],
 ) -> pd.DataFrame:
-    """Intervals of the complete rows on the index of all (m,), NaN elsewhere; ``more`` goes into attrs."""
-    columns: dict[str, Any] = {"lower": intervals.lower, "upper": intervals.upper}
-    if intervals.inner_lower is not None:
-        columns["inner_lower"] = intervals.inner_lower
-        columns["inner_upper"] = intervals.inner_upper
+    """Intervals of the complete rows on the index of all (m,), NaN elsewhere; ``more`` goes into attrs.
+    What compares widths, such as the share of stability, is in units of the model's response."""
+    made = intervals if units is None else _back(intervals, units)
+    columns: dict[str, Any] = {"lower": made.lower, "upper": made.upper}
+    if made.inner_lower is not None:
+        columns["inner_lower"] = made.inner_lower
+        columns["inner_upper"] = made.inner_upper
     labels = index[complete]
     ends = np.full((len(index), len(columns)), np.nan)
     ends[complete] = np.column_stack(list(columns.values()))
     frame = pd.DataFrame(ends, index=index, columns=list(columns))
-    if design.transformed:
+    if design.transformed and units is None:
         frame.columns.name = design.response
-    tol = np.broadcast_to(intervals.tol, len(labels))
-    largest = float(np.max(intervals.tol, initial=0.0))
+    tol = np.broadcast_to(made.tol, len(labels))
+    largest = float(np.max(made.tol, initial=0.0))
     frame.attrs = {
-        "response": design.response,
+        "response": design.response if units is None else units.response,
         **{name: getattr(intervals, name) for name in _KEPT},
         "tilted_fits": intervals.tilted_fits,
         "tol": None if np.isnan(largest) else largest,
         "loose": {labels[i]: float(tol[i]) for i in np.flatnonzero(intervals.loose)},
-        "pieces": {labels[i]: list(found) for i, found in intervals.pieces.items()},
+        "pieces": {labels[i]: list(found) for i, found in made.pieces.items()},
         "empty": labels[np.isnan(intervals.lower)].tolist(),
         **more,
     }
     return frame
+
+
+def _back(intervals: Intervals, units: ResponseUnits) -> Intervals:
+    """The same intervals in units of the response: ends, pieces, and how far an end may be off."""
+    ends = {name: getattr(intervals, name) for name in ("lower", "upper", "inner_lower", "inner_upper")}
+    made: dict[str, Any] = {name: units.back(values) for name, values in ends.items() if values is not None}
+    pieces: dict[int, Pieces] = {}
+    for i, found in intervals.pieces.items():
+        pieces[i] = tuple((float(low), float(high)) for low, high in units.back(np.array(found)))
+    with np.errstate(invalid="ignore"):  # infinite ends are where they are
+        above = made["upper"] - units.back(intervals.upper - intervals.tol)
+        below = units.back(intervals.lower + intervals.tol) - made["lower"]
+    tol = np.maximum(np.where(np.isinf(made["upper"]), 0.0, above), np.nan_to_num(below, nan=0.0))
+    tol = np.where(np.isnan(intervals.tol), np.nan, tol)
+    return replace(intervals, **made, pieces=pieces, tol=tol)
+
+
+def _call_pattern(
+    results: "BaseResults", exog: New, alpha: Numbers, method: str, side: Side, options: Options
+) -> Hashable:
+    """What was asked, as a key to the intervals of earlier calls; None where options are no plain values
+    (arrays, functions and generators may change), or rows cannot be hashed. Units only change labels."""
+    plain = {name: value for name, value in options.items() if name not in _NO_DIFFERENCE}
+    if not all(_is_plain(value) for value in plain.values()) or isinstance(exog, np.ndarray):
+        return None
+    rows: Hashable = None
+    if exog is not None:
+        frame = results._design.frame_of(exog)
+        try:
+            found = pd.util.hash_pandas_object(frame).to_numpy()
+        except TypeError:
+            return None
+        rows = (tuple(frame.columns), tuple(map(str, frame.dtypes)), sha256(found.tobytes()).digest())
+    asked = tuple((name, _as_key(value)) for name, value in sorted(plain.items()))
+    return rows, _as_key(alpha), method, side, asked
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_plain, value))
+    return isinstance(value, (str, bool, np.bool_)) or is_number(value)
+
+
+def _as_key(value: Any) -> Hashable:
+    return tuple(map(_as_key, value)) if isinstance(value, (list, tuple, np.ndarray)) else value
 
 
 def _level_frame(frames: list[pd.DataFrame], alphas: list[float]) -> pd.DataFrame:

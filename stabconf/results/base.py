@@ -6,7 +6,7 @@ themselves. `figures` and `presentation` add figures, tables and reports.
 
 import os
 import pickle
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -14,13 +14,14 @@ import numpy as np
 import pandas as pd
 
 from ..checks import DEFAULT_ALPHA
-from ..data.design import Design
+from ..data.design import Design, Unseen
+from ..data.response_units import as_units
 from ..data.units import ColumnUnits
 from ..errors import AssumptionError, InputError, InputTypeError
 from ..files import write_whole
-from ..sets import Intervals, UserScore
+from ..sets import Intervals, PairScore, UserScore
 from .asking import ask_intervals
-from .options import Among, Bound, Folds, Groups, New, Numbers, Options, PerRow, Side, given_options
+from .options import Among, Bound, Folds, Groups, New, Numbers, Options, PerRow, Side, Units, given_options
 from .prediction import Prediction
 from .rows import Rows
 from .spec import EstimatorSpec, ModelSpec
@@ -35,10 +36,10 @@ class BaseResults:
 
     - ``_predictions(X)``: predictions (m,) of rows in the units of the fit;
     - ``_intervals(rows, alphas, method, side, options, parts)``: one `Intervals` per alpha;
-    - ``_summarised(alpha, shown, options)``: summary tables (see `Presentation`).
+    - ``_fit_summary()``: summary tables of the fit (see `Presentation`).
 
-    It may change ``_rows(exog)``, ``_prediction_columns(exog)`` and ``_described()``. Where ``can_refit``
-    is False, as for a model that others have fitted, ``_refit`` refuses.
+    It may change ``_rows(exog)``, ``_prediction_columns(exog, units)`` and ``_described()``. Where
+    ``can_refit`` is False, as for a model that others have fitted, ``_refit`` refuses.
     """
 
     model: ModelSpec | EstimatorSpec
@@ -55,6 +56,11 @@ class BaseResults:
         return f"<{type(self).__name__} of {self.model.formula!r}: {self._described()}, {self.nobs} rows>"
 
     @property
+    def formula(self) -> str:
+        """The formula that was fitted."""
+        return self.model.formula
+
+    @property
     def nobs(self) -> int:
         """Training rows used."""
         return len(self._design.y)
@@ -69,19 +75,22 @@ class BaseResults:
         """Response less fitted values."""
         return self.fittedvalues.rsub(pd.Series(self._design.y, index=self._design.index), axis=0)
 
-    def predict(self, exog: New = None) -> pd.Series:
+    def predict(self, exog: New = None, units: Units = None) -> pd.Series:
         """Predictions of the training fit.
 
         Parameters
         ----------
         exog : DataFrame, optional
             New rows; the training rows by default.
+        units : {"response"} or pair of functions, optional
+            As in `conf_int_conformal`. A median stays one; the mean of a logarithm becomes a geometric
+            mean.
 
         Returns
         -------
         Series
             On the index of ``exog``; NaN where a row has a missing value. Of the transformed response
-            where the formula transforms it (the Series' name says so).
+            where the formula transforms it (the Series' name says so), unless ``units`` are given.
 
         Examples
         --------
@@ -94,7 +103,11 @@ class BaseResults:
         Name: foodexp, dtype: float64
         """
         X, index = self._new_rows(exog)
-        return pd.Series(self._predictions(X), index=index, name=self._design.response)
+        made = self._predictions(X)
+        back = as_units(units, self._design)
+        if back is None:
+            return pd.Series(made, index=index, name=self._design.response)
+        return pd.Series(back.back(made), index=index, name=back.response)
 
     def conf_int_conformal(
         self,
@@ -107,7 +120,7 @@ class BaseResults:
         weights: PerRow = None,
         conditional: str | None = None,
         scale: PerRow = None,
-        score: str | UserScore | None = None,
+        score: str | UserScore | PairScore | None = None,
         bound: Bound = None,
         inner: bool | None = None,
         tol: float | None = None,
@@ -119,6 +132,9 @@ class BaseResults:
         folds: Folds = None,
         random_state: int | np.random.Generator | None = None,
         transductive: bool = False,
+        unseen: Unseen | None = None,
+        in_range: bool = False,
+        units: Units = None,
         n_jobs: int | None = None,
         progress: bool | None = None,
         to: str | None = None,
@@ -158,19 +174,23 @@ class BaseResults:
             for LAD, quantile and Huber loss, with ``method="split"`` for every loss; instead of ``groups``
             and ``weights``.
         scale : str, True or callable
-            Divide residuals by a scale, so that widths follow it. A fixed one for all but "replace_one",
-            "batch" and "interpolation": a column with positive values, or a callable of a frame that
-            returns them (a Series is matched by label). A learned one for methods that hold rows out: a
+            Divide residuals by a scale, so that widths follow it. A fixed one for all but
+            "interpolation": a column with positive values, or a callable of a frame that returns them (a
+            Series is matched by label). A learned one for methods that hold rows out: a
             formula such as "~ x1" of what it depends on (True for the columns of the model), on which the
             logarithms of the sizes of residuals are regressed by least squares. For widths that follow the
             data with all rows use `stabconf.fit_quantiles`.
-        score : {"absolute", "squared", "dual"} or UserScore
-            What of a residual is ranked, for the methods that take ``scale``. "squared" ranks as
-            "absolute" does; "dual" is the size of the slope of a smooth loss.
-        bound : {"curvature", "norm", "ball", "paper"}
+        score : {"absolute", "squared", "dual"}, UserScore or PairScore
+            What of a residual is ranked, for the methods that take ``scale``: its size, or a function of
+            one's own, of the residual (`UserScore`) or of response and prediction (`PairScore`). "squared"
+            and, for losses that are symmetric, "dual" (the size of the slope of a smooth loss, ties broken
+            by the residual) rank as "absolute" does.
+        bound : {"curvature", "norm", "ball", "paper", "dual"}
             Stability bound of "stable", "replace_one", "batch" and "interpolation"; by default "curvature"
-            for losses with curvature, else "norm". Above 10,000 new rows their norms are rounded up by at
-            most 0.4 %, which makes the part of the width that is owed to stability larger by about as much.
+            for losses with curvature, else "norm". "dual" is the duality gap, for "replace_one" and
+            "batch" with a smooth loss: it rules out responses around ``z_hat``. Above 10,000 new rows
+            their norms are rounded up by at most 0.4 %, which makes the part of the width that is owed to
+            stability larger by about as much.
         inner : bool
             Add ``inner_lower``, ``inner_upper``, an interval contained in the exact set; for the methods
             that take ``bound``.
@@ -199,6 +219,17 @@ class BaseResults:
             Learn the design map (stateful transforms, column means and scales) from the training and the
             new rows together, which treats them alike. Centre and scale of the response stay those of the
             training rows.
+        unseen : {"raise", "nan"}
+            What is done with rows of a level that training did not have, or beyond the knots of its
+            splines; by default as `stabconf.fit` was told.
+        in_range : bool
+            Leave out responses beyond the range of the training ones. No end is then infinite on a side
+            that was asked for, and coverage is less by at most 2 / (n + 1), or 1 / (n + 1) where the
+            interval has one side (within groups with the n of the smallest).
+        units : {"response"} or pair of functions
+            "response" gives the ends in units of ``y`` where the formula's left side is ``np.log(y)``, or
+            log1p, log10, log2 or sqrt. Others need a pair of increasing functions, there and back:
+            ``units=(np.cbrt, lambda z: z**3)``. Coverage stays as it is.
         n_jobs : int
             Processes that share the rows of "exact"; -1 for one per core.
         progress : bool
@@ -343,15 +374,20 @@ class BaseResults:
         X, index = self._new_rows(exog)
         return Rows(X), index
 
-    def _prediction_columns(self, exog: New) -> pd.DataFrame:
+    def _prediction_columns(self, exog: New, units: Units = None) -> pd.DataFrame:
         """What `Prediction.summary_frame` shows beside the intervals, ``mean`` first."""
-        return self.predict(exog).rename("mean").to_frame()
+        return self.predict(exog, units).rename("mean").to_frame()
 
     def _described(self) -> str:
         """The model in a few words."""
         return self.model.describe()
 
     # Helpers ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def _kept(self) -> dict[Hashable, list[Intervals]]:
+        """Intervals of the last calls, by what was asked; neither pickled nor copied."""
+        return {}
 
     @cached_property
     def _X(self) -> np.ndarray:
@@ -379,6 +415,12 @@ class BaseResults:
                 f"{what} fits the model again, which {type(self).__name__} cannot ({self._described()}): "
                 "use the results of stabconf.fit(formula, data, loss=..., penalty=...)"
             )
+
+    def _leaving_unseen(self, unseen: Unseen) -> Self:
+        """Itself, with another answer to new rows that the design cannot place."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, _design=self._design.leaving_unseen(unseen))
+        return made
 
     def _refit(self, model: ModelSpec | EstimatorSpec, design: Design, columns: ColumnUnits) -> Self:
         """Itself fitted again, with another model or design map."""

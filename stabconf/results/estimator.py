@@ -1,16 +1,16 @@
 """Results of any estimator that has ``fit`` and ``predict``: the same intervals, labelled honestly."""
 
 import copy
-from collections.abc import Iterable
 
 import numpy as np
+import pandas as pd
 
 from ..data.design import Design
 from ..data.units import ColumnUnits
 from ..errors import InputError, InputTypeError
 from ..sets import ESTIMATOR_METHODS, TAUS, EstimatorFits, Intervals, make_intervals
-from ..show.shown import Shown
-from ..show.summary import Summary, summarise_estimator
+from ..sets.quality import errors_of
+from ..show.summary import FitSummary, summarise_estimator
 from .options import Among, Options, Side
 from .presentation import Presentation
 from .rows import Rows
@@ -48,11 +48,13 @@ class EstimatorResults(Presentation):
         features = self._features(self._X)
         self._fits = EstimatorFits(features, design.y, copy.deepcopy(model.estimator), model.tau)
 
-    def _summarised(self, alpha: float, shown: Shown | None = None, options: Iterable[str] = ()) -> Summary:
-        methods = ["split"] if self.model.tau is None else ["stable", "split"]
-        rows, _ = self._rows(None)
-        made = [self._intervals(rows, [alpha], method, "two-sided", {})[0] for method in methods]
-        return summarise_estimator(self, self._design, made)
+    @property
+    def fit_quality(self) -> pd.Series:
+        """Mean absolute error ``mae`` and root mean squared error ``rmse`` at the training rows."""
+        return pd.Series(errors_of(self.resid.to_numpy()), name="fit_quality")
+
+    def _fit_summary(self) -> FitSummary:
+        return summarise_estimator(self, self._design)
 
     def _features(self, X: np.ndarray) -> np.ndarray:
         """Design rows without the intercept, which estimators have of their own."""

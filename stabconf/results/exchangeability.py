@@ -13,7 +13,7 @@ from ..sets import STREAMS, check_rows
 from ..sets.exchangeability import SHARE
 from ..show.exchangeability import ExchangeabilityCheck
 from ..show.shown import Shown
-from .base import BaseResults
+from .observed import ObservedResults
 from .options import New, Options
 from .rows import Rows
 from .showing import responses_of
@@ -21,7 +21,7 @@ from .showing import responses_of
 __all__ = ["CheckedResults"]
 
 
-class CheckedResults(BaseResults):
+class CheckedResults(ObservedResults):
     """Results that can say whether new rows look exchangeable with the training rows.
 
     A subclass has ``_parts(rows)``: fits with a ``predictor`` of parts of the training rows, and new rows

@@ -186,7 +186,7 @@ class Figures(CheckedResults):
         >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad")
         >>> ax = res.plot_stability(penalties=[0.01, 0.1, 1.0], alpha=0.1)
         >>> [line.get_label() for line in ax.get_lines()]
-        ['exact', 'stable', 'ball', 'chosen: 0.01']
+        ['exact', 'stable', 'ball', 'this fit: 0.01']
         """
         if not hasattr(self, "_with_penalty"):
             raise AssumptionError(

@@ -37,6 +37,7 @@ def fit(
     l1_ratio: float = 0.0,
     standardize: bool = True,
     missing: str = "drop",
+    unseen: str = "raise",
     solver: str = "auto",
     tol: float = 1e-8,
     max_iter: int = 1000,
@@ -79,6 +80,9 @@ def fit(
         parameters of the loss too.
     missing : {"drop", "raise"}
         What is done with rows that lack a value: left out, or an error.
+    unseen : {"raise", "nan"}
+        What is done with new rows of a level that training did not have, or beyond the knots of its
+        splines: an error that names them, or NaN in their place and one warning.
     solver : {"auto", "newton", "scipy"}
         "newton" (the default) is exact for LAD and quantile loss, "scipy" runs L-BFGS.
     tol : float
@@ -126,6 +130,7 @@ def fit_quantiles(
     l1_ratio: float = 0.0,
     standardize: bool = True,
     missing: str = "drop",
+    unseen: str = "raise",
     solver: str = "auto",
     tol: float = 1e-8,
     max_iter: int = 1000,
@@ -138,7 +143,7 @@ def fit_quantiles(
 
     Parameters
     ----------
-    formula, data, penalty, l1_ratio, standardize, missing, solver, tol, max_iter
+    formula, data, penalty, l1_ratio, standardize, missing, unseen, solver, tol, max_iter
         As in `stabconf.fit`, but the default penalty is 0.001; each fit is that of
         ``fit(loss=stabconf.Quantile(level))`` with that penalty, and shrinks towards the quantile of its
         own level.
@@ -219,7 +224,7 @@ def _prepare(scope: Mapping[str, Any], loss: Loss, given: Options) -> tuple[Mode
         raise InputError(f"tol={tol!r} is not allowed: give a positive number such as 1e-8")
     if not is_count(max_iter):
         raise InputError(f"max_iter={max_iter!r} is not allowed: give a whole number, 1 or larger")
-    design = build_design(given["formula"], given["data"], scope, missing)
+    design = build_design(given["formula"], given["data"], scope, missing, given["unseen"])
     warn_of_levels(design.levels, len(design.y))
     columns = learned_units(design, bool(standardize))
     if np.ptp(design.y) == 0:

@@ -29,6 +29,7 @@ __all__ = [
     "PerRow",
     "Side",
     "Table",
+    "Units",
     "as_along",
     "as_folds",
     "as_responses",
@@ -41,9 +42,10 @@ Table: TypeAlias = pd.DataFrame | Mapping[str, Sequence[Any]] | IntoFrame
 New: TypeAlias = Table | None
 Level: TypeAlias = float | None
 Numbers: TypeAlias = float | Sequence[float] | np.ndarray | None
-Bound: TypeAlias = Literal["curvature", "norm", "ball", "paper"] | None
+Bound: TypeAlias = Literal["curvature", "norm", "ball", "paper", "dual"] | None
 Groups: TypeAlias = str | Sequence[str] | None
 Folds: TypeAlias = int | str | Sequence[Any] | np.ndarray | None
+Units: TypeAlias = str | tuple[Callable[..., Any], Callable[..., Any]] | None
 PerRow: TypeAlias = float | str | Callable[[pd.DataFrame], Any] | Sequence[Any] | np.ndarray | None
 
 Options: TypeAlias = dict[str, Any]  # by name, those that were given

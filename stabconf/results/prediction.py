@@ -32,7 +32,7 @@ class Prediction:
     @property
     def predicted_mean(self) -> pd.Series:
         """Predictions."""
-        return self._results.predict(self._exog)
+        return self._results.predict(self._exog, self._options.get("units"))
 
     def conf_int(self, alpha: Numbers = None) -> pd.DataFrame:
         """Conformal intervals for new responses."""
@@ -57,7 +57,8 @@ class Prediction:
         ends = self._results.conf_int_conformal(self._exog, alpha=given, **options)
         ends = ends.add_prefix("obs_ci_")
         attrs = ends.attrs
-        frame = pd.concat([self._results._prediction_columns(self._exog), ends], axis=1)
+        made = self._results._prediction_columns(self._exog, self._options.get("units"))
+        frame = pd.concat([made, ends], axis=1)
         frame.columns.name = ends.columns.name
         for name, values in self._beside([*frame.columns]).items():
             frame[name] = values

@@ -6,15 +6,14 @@ Options go through to ``conf_int_conformal``, so whatever method it has, these h
 
 import os
 import warnings
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from ..checks import check_one_alpha
-from ..errors import StabconfWarning
+from ..errors import AssumptionError, InputError, StabconfWarning
+from ..sets import Intervals
 from ..show.report import Background, check_path, collect, write_report
-from ..show.shown import Shown
-from ..show.summary import Summary
+from ..show.summary import FitSummary, Summary, add_intervals, stability_lines
 from ..show.widths import WidthReport
 from .figures import By, Figures, evenly
 from .options import Level, New
@@ -23,27 +22,29 @@ from .showing import shown_of
 
 __all__ = ["Presentation"]
 
-_SUMMARY_ROWS = 200
+_SUMMARY_ROWS = 20  # exact intervals of so many take less time than ten fits
 
 
 class Presentation(Figures):
     """Tables, figures and reports of results; a part of every results class.
 
-    A subclass has ``_summarised(alpha, shown, options)``: the summary tables at a level, which may use the
-    intervals ``shown`` that a report has made already, with these options.
+    A subclass has ``_fit_summary()``: the summary of the fit, without intervals, and ``fit_quality``.
     """
 
-    def _summarised(self, alpha: float, shown: Shown | None = None, options: Iterable[str] = ()) -> Summary:
+    def _fit_summary(self) -> FitSummary:
         raise NotImplementedError
 
-    def summary(self, alpha: Level = None) -> Summary:
-        """Summary tables: the fit, the coefficients and what the intervals promise.
+    def summary(self, alpha: Level = None, details: bool = False) -> Summary:
+        """Summary tables: the fit and how good it is, the coefficients, and what the intervals promise.
 
         Parameters
         ----------
         alpha : float, optional
-            Level at which the interval block is computed, at the training design points (at 200 of them
-            where there are more).
+            Level of the intervals, whose widths are those at 20 of the training design points;
+            `width_report` is about all of them.
+        details : bool
+            Add what the intervals rest on: order statistic, distance to the exact sets, and widths and
+            bounds of the stable method.
 
         Returns
         -------
@@ -63,7 +64,25 @@ class Presentation(Figures):
         income         0.5226        1.155
         ==================================
         """
-        return self._summarised(check_one_alpha(self._level(alpha)))
+        level = check_one_alpha(self._level(alpha))
+        which = evenly(self.nobs, _SUMMARY_ROWS)
+        where = "the training points" if len(which) == self.nobs else f"{len(which)} of the training points"
+        rows = self._rows(None)[0].take(which)
+        made = self._attempt(rows, level, self.default_method)
+        more = None
+        if details and not isinstance(made, str):
+            more = stability_lines(made, self._attempt(rows, level, "stable"))
+        return add_intervals(self._fit_summary(), made, where, more)
+
+    def _attempt(self, rows: Rows, alpha: float, method: str) -> Intervals | str:
+        """Two-sided `Intervals`, or the reason why the method refuses."""
+        try:
+            return self._intervals(rows, [alpha], method, "two-sided", {})[0]
+        except (AssumptionError, InputError) as refusal:
+            return str(refusal)
+
+    def _repr_html_(self) -> str:
+        return self._fit_summary().as_html()
 
     def width_report(
         self, new: New = None, by: By = None, alpha: Level = None, response: Any = None, **options: Any
@@ -144,14 +163,8 @@ class Presentation(Figures):
         groups = self._groups(shown, by)
         with warnings.catch_warnings():  # said above, by the intervals themselves
             warnings.simplefilter("ignore", StabconfWarning)
-            summary = self._summarised(shown.attrs["alpha"], shown, options)
+            summary = self._fit_summary()
             checked = self._checked(shown, new, response, options)
         rows = None if new is None else self._rows_as_fitted(new, options)
         about = Background.of(self.model.formula, self._design, self._rows_as_fitted(None, {}), rows)
         return write_report(target, collect(shown, groups, summary, about, checked))
-
-    def _summary_rows(self) -> tuple[Rows, str]:
-        """Training rows where a summary shows intervals, all or evenly spaced ones, and which in words."""
-        which = evenly(self.nobs, _SUMMARY_ROWS)
-        some = "" if len(which) == self.nobs else f"{_SUMMARY_ROWS} of "
-        return self._rows(None)[0].take(which), f"{some}the training points"

@@ -1,22 +1,23 @@
 """Results of several quantile regressions, and the conformal band between two (theory, section 7)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
 
-from ..data.design import Design
+from ..data.design import Design, Unseen
 from ..data.frames import collected, in_kind
+from ..data.response_units import as_units
 from ..data.units import ColumnUnits
 from ..errors import AssumptionError, DataWarning, InputError, InputTypeError, warn_user
 from ..losses import Quantile
+from ..penalties import Penalty
 from ..rank import Peers
 from ..sets import BAND_METHODS, Along, BandFits, Fits, Intervals, band_conformity, make_intervals
-from ..show.shown import Shown
-from ..show.summary import Summary, summarise_quantiles
-from .asking import ask_intervals, ask_p_values
-from .options import Among, Bound, Groups, New, Numbers, Options, PerRow, Side, given_options
+from ..show.summary import FitSummary, summarise_quantiles
+from .asking import PValues, ask_intervals, ask_p_values
+from .options import Among, Bound, Groups, New, Numbers, Options, PerRow, Side, Units, given_options
 from .presentation import Presentation
 from .regression import Results
 from .rows import Rows
@@ -44,6 +45,16 @@ class QuantileResults(Presentation):
         return all(fit.converged for fit in self._levels.values())
 
     @property
+    def penalty(self) -> Penalty:
+        """The penalty of each fit, as it was given."""
+        return self.model.penalty
+
+    @property
+    def fit_quality(self) -> pd.DataFrame:
+        """As in `Results.fit_quality`, a row per quantile; ``pseudo_r2`` is Koenker and Machado's R1."""
+        return pd.DataFrame({level: fit.fit_quality for level, fit in self._levels.items()}).T
+
+    @property
     def params(self) -> pd.DataFrame:
         """Coefficients in the units of the design columns."""
         return pd.DataFrame({level: fit.params for level, fit in self._levels.items()})
@@ -53,8 +64,9 @@ class QuantileResults(Presentation):
         """Coefficients of the standardised columns and response."""
         return pd.DataFrame({level: fit.params_standardized for level, fit in self._levels.items()})
 
-    def predict(self, exog: New = None) -> pd.DataFrame:
-        """Fitted quantiles at new rows, by default at the training rows.
+    def predict(self, exog: New = None, units: Units = None) -> pd.DataFrame:
+        """Fitted quantiles at new rows, by default at the training rows; ``units`` as in
+        `conf_int_conformal`.
 
         Returns
         -------
@@ -74,6 +86,9 @@ class QuantileResults(Presentation):
         """
         X, index = self._new_rows(exog)
         made = {level: fit._predictions(X) for level, fit in self._levels.items()}
+        back = as_units(units, self._design)
+        if back is not None:
+            made = {level: back.back(values) for level, values in made.items()}
         return pd.DataFrame(made, index=index)
 
     def crossing(self, exog: New = None) -> pd.Series:
@@ -105,6 +120,9 @@ class QuantileResults(Presentation):
         conditional: str | None = None,
         bound: Bound = None,
         transductive: bool = False,
+        unseen: Unseen | None = None,
+        in_range: bool = False,
+        units: Units = None,
         n_jobs: int | None = None,
         progress: bool | None = None,
         to: str | None = None,
@@ -117,7 +135,7 @@ class QuantileResults(Presentation):
 
         Parameters
         ----------
-        exog, alpha, groups, weights, conditional, transductive, n_jobs, progress
+        exog, alpha, groups, weights, conditional, transductive, unseen, in_range, units, n_jobs, progress
             As in `Results.conf_int_conformal`.
         method : {"auto", "exact", "stable"}
             "stable" encloses the exact set from one pair of fits for all rows, fit for many of them.
@@ -182,6 +200,10 @@ class QuantileResults(Presentation):
         >>> res.conformity({"income": [500.0]}, z=[330.0, 450.0])["p"].round(3).tolist()
         [0.275, 0.03]
         """
+        values = self._p_of(side, pair)
+        return ask_p_values(self, exog, z, groups, weights, ("p",), values, conditional)
+
+    def _p_of(self, side: Side, pair: Sequence[float] | None = None) -> PValues:
         band = self._band(pair, side)
 
         def values(
@@ -189,7 +211,7 @@ class QuantileResults(Presentation):
         ) -> np.ndarray:
             return band_conformity(band, row, candidates, side, peers, along)
 
-        return ask_p_values(self, exog, z, groups, weights, ("p",), values, conditional)
+        return values
 
     def predictive(self, exog: New = None, **options: Any) -> NoReturn:
         """Refuse: the lower and the upper end of a band have scores of their own, so that its one-sided
@@ -201,12 +223,8 @@ class QuantileResults(Presentation):
             f"loss=stabconf.Quantile({level:g})).predictive(new)"
         )
 
-    def _summarised(self, alpha: float, shown: Shown | None = None, options: Iterable[str] = ()) -> Summary:
-        rows, where = self._summary_rows()
-        made = None
-        if len(self._levels) > 1:
-            (made,) = self._intervals(rows, [alpha], "auto", "two-sided", {})
-        return summarise_quantiles(self, self._design, list(self._levels.values()), made, where)
+    def _fit_summary(self) -> FitSummary:
+        return summarise_quantiles(self, self._design, list(self._levels.values()))
 
     def _check_pair(self, pair: Any, side: str) -> tuple[float, float]:
         """Levels of the band, ascending; for one-sided sets one of them does not matter."""
@@ -242,8 +260,8 @@ class QuantileResults(Presentation):
     def _parts(self, rows: Rows) -> tuple[Fits, np.ndarray]:
         return self._levels[self._central]._fits, rows.X
 
-    def _prediction_columns(self, exog: New) -> pd.DataFrame:
-        made = self.predict(exog)
+    def _prediction_columns(self, exog: New, units: Units = None) -> pd.DataFrame:
+        made = self.predict(exog, units)
         named = made.set_axis([f"q{level:g}" for level in made.columns], axis=1)
         named.insert(0, "mean", made[self._central])
         return named

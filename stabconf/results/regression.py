@@ -4,7 +4,7 @@
 what `stabconf.fit` gives.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Self
@@ -16,14 +16,15 @@ from ..checks import check_candidates, check_one_alpha
 from ..data.design import Design
 from ..data.units import ColumnUnits
 from ..errors import AssumptionError
-from ..penalties import as_penalty
+from ..losses import Loss
+from ..penalties import Penalty, as_penalty
 from ..rank import Peers
-from ..sets import Along, Fits, Intervals, check_bound, conformity, make_intervals, row_tau
+from ..sets import Along, Fits, Intervals, PairScore, check_bound, conformity, make_intervals, row_tau
+from ..sets.quality import errors_of, pseudo_r2
 from ..sets.training import Fitted, Parts, fit_rows, residual_scale
-from ..show.shown import Shown
-from ..show.summary import Summary, summarise
+from ..show.summary import FitSummary, summarise
 from ..stability import default_bound
-from .asking import ask_p_values, label_sets
+from .asking import PValues, ask_p_values, label_sets
 from .options import Among, Bound, Groups, Level, New, Numbers, Options, PerRow, Side
 from .predictive import Predictive
 from .presentation import Presentation
@@ -32,14 +33,11 @@ from .spec import ModelSpec
 
 __all__ = ["ModelSpec", "ObjectiveResults", "Results"]
 
-_PLAIN = {"method", "side", "tol", "n_jobs", "progress"}  # options that leave sets as a summary has them
-
 
 class ObjectiveResults(Presentation):
     """Results of a model that minimises a loss and a penalty.
 
-    A subclass has ``_fits``, the `Fits` of its rows, and ``_tables(exact, stable, where)``, the summary of
-    two kinds of `Intervals` at some points; a string says why a method refuses.
+    A subclass has ``_fits``, the `Fits` of its rows.
     """
 
     model: ModelSpec
@@ -48,8 +46,23 @@ class ObjectiveResults(Presentation):
     def _fits(self) -> Fits:
         raise NotImplementedError
 
-    def _tables(self, exact: Intervals | str, stable: Intervals | str, where: str) -> Summary:
-        raise NotImplementedError
+    @property
+    def loss(self) -> Loss:
+        """The loss, as it was given."""
+        return self.model.loss
+
+    @property
+    def penalty(self) -> Penalty:
+        """The penalty, as it was given."""
+        return self.model.penalty
+
+    @property
+    def fit_quality(self) -> pd.Series:
+        """How well the fit describes the training rows: mean absolute error ``mae``, root mean squared
+        error ``rmse``, and ``pseudo_r2``, 1 - loss of the fit / loss of the best constant (R2 for squared
+        loss without a penalty)."""
+        r2 = pseudo_r2(self._fits, self._rows(None)[0].root)
+        return pd.Series({**errors_of(self.resid.to_numpy()), "pseudo_r2": r2}, name="fit_quality")
 
     def conformity(
         self,
@@ -90,14 +103,16 @@ class ObjectiveResults(Presentation):
         1  0.758  0.758  0.758
         2  0.030  0.030  0.030
         """
-        used = check_bound(self._fits, bound, side)
+        values = self._p_of(side, check_bound(self._fits, bound, side))
+        return ask_p_values(self, exog, z, groups, weights, ("p", "p_lo", "p_up"), values, conditional)
 
+    def _p_of(self, side: Side, bound: str | None = None) -> PValues:
         def values(
             row: np.ndarray, candidates: np.ndarray, peers: Peers, along: Along | None
         ) -> np.ndarray:
-            return conformity(self._fits, row, candidates, side, used, peers, along)
+            return conformity(self._fits, row, candidates, side, bound, peers, along)
 
-        return ask_p_values(self, exog, z, groups, weights, ("p", "p_lo", "p_up"), values, conditional)
+        return values
 
     def predictive(
         self,
@@ -228,6 +243,11 @@ class ObjectiveResults(Presentation):
         options: Options,
         parts: Among = None,
     ) -> list[Intervals]:
+        if rows.weight is not None and isinstance(options.get("score"), PairScore):
+            raise AssumptionError(
+                "a PairScore is of responses as they are, and a model with weights ranks weighted ones: "
+                "use score='absolute' or a UserScore"
+            )
         if "z_hat" in options:
             options = {**options, "z_hat": rows.responses_as_fitted(options["z_hat"])}
         made = make_intervals(self._fits, rows.as_fitted, alphas, method, side, options, parts)
@@ -240,35 +260,6 @@ class ObjectiveResults(Presentation):
         """Itself refitted with another strength of the penalty."""
         penalty = as_penalty(strength, self.model.penalty.l1_ratio)
         return self._refit(replace(self.model, penalty=penalty), self._design, self._columns)
-
-    def _summarised(self, alpha: float, shown: Shown | None = None, options: Iterable[str] = ()) -> Summary:
-        """With the report's own intervals, where they are plain exact ones: they took long to make."""
-        if shown is None or not _is_plain(shown, options):
-            rows, where = self._summary_rows()
-            exact, stable = (self._attempt(rows, alpha, method) for method in ("exact", "stable"))
-            return self._tables(exact, stable, where)
-        complete = ~np.isnan(shown.mean)
-        names = ("k", "n", "alpha", "side", "method", "certified", "tol", "guarantee")
-        known = {name: shown.attrs[name] for name in names}
-        pieces = dict(enumerate(shown.attrs["pieces"].values()))
-        exact = Intervals(shown.lower[complete], shown.upper[complete], **known, pieces=pieces)
-        rows, _ = self._rows(None if shown.training else shown.frame)
-        stable = self._attempt(rows.take(complete), alpha, "stable")
-        where = "the training points" if shown.training else f"{int(complete.sum())} new rows"
-        return self._tables(exact, stable, where)
-
-    def _attempt(self, rows: Rows, alpha: float, method: str) -> Intervals | str:
-        """Two-sided `Intervals`, or the reason why the method refuses."""
-        try:
-            return self._intervals(rows, [alpha], method, "two-sided", {})[0]
-        except AssumptionError as refusal:
-            return str(refusal)
-
-
-def _is_plain(shown: Shown, options: Iterable[str]) -> bool:
-    """Whether these are exact two-sided intervals as a summary would make them."""
-    exact = shown.attrs["method"] == "exact" and shown.attrs["side"] == "two-sided"
-    return exact and not set(options) - _PLAIN
 
 
 class Results(ObjectiveResults):
@@ -342,5 +333,5 @@ class Results(ObjectiveResults):
     def _predictions(self, X: np.ndarray) -> np.ndarray:
         return self._fitted.predict(X)
 
-    def _tables(self, exact: Intervals | str, stable: Intervals | str, where: str) -> Summary:
-        return summarise(self, self._design, self._fitted.solution, exact, stable, where)
+    def _fit_summary(self) -> FitSummary:
+        return summarise(self, self._design, self._fitted.solution)

@@ -15,11 +15,12 @@ from ..data.bins import crossed
 from ..data.design import Design
 from ..data.frames import by_label, collected
 from ..data.groups import as_ranking
+from ..data.response_units import as_units
 from ..errors import InputError, InputTypeError
 from ..show.coverage import Leverages, Ranks
 from ..show.shown import Shown
 from .asking import PER_LEVEL
-from .options import Level, New, Numbers, Options
+from .options import Level, New, Numbers, Options, Units
 
 if TYPE_CHECKING:
     from .base import BaseResults
@@ -43,9 +44,9 @@ def shown_of_levels(
     design = results._design
     new, options = collected(new), {**options, "to": "pandas"}
     ends = results.conf_int_conformal(new, alpha=levels, **options)
-    mean = results._prediction_columns(new)["mean"].to_numpy(dtype=float)
+    mean = results._prediction_columns(new, options.get("units"))["mean"].to_numpy(dtype=float)
     frame = design.frame_of(new)
-    y = responses_of(design, new, frame, response)
+    y = responses_of(design, new, frame, response, options.get("units"))
     first = Shown(frame, mean, mean, mean, y, {}, new is None)
     made = []
     for place, alpha in enumerate(levels):
@@ -100,10 +101,14 @@ def _ranks(design: Design, new: New, options: Options, shown: Shown) -> Ranks | 
     return Ranks(place, [group["k"] for group in each], [group["n"] for group in each])
 
 
-def responses_of(design: Design, new: New, frame: pd.DataFrame, response: Any) -> np.ndarray | None:
-    """Responses of the rows (m,), or None where they are not known."""
+def responses_of(
+    design: Design, new: New, frame: pd.DataFrame, response: Any, units: Units = None
+) -> np.ndarray | None:
+    """Responses of the rows (m,) in these units, or None where they are not known."""
     if response is None:
-        return design.y if new is None else design.responses(new)
+        known = design.y if new is None else design.responses(new)
+        back = as_units(units, design)
+        return known if back is None else back.observed(frame, known)
     if isinstance(response, str):
         if response not in frame.columns:
             raise InputError(f"response={response!r} is not a column of new: give one, or an array")

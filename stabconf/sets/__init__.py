@@ -21,14 +21,15 @@ from .exchangeability import STREAMS, Evidence, check_rows
 from .fits import Fits
 from .heldout import cross, cv_plus, jackknife_plus, split
 from .interpolated import interpolation
-from .intervals import Intervals, clipped, join, opened
+from .intervals import Intervals, clipped, cut, join, opened
 from .parallel import progress_bar
 from .pinned import batch, replace_one
 from .refit import grid, root
 from .request import Method, Part, Request, check_side, generator
-from .score import SCORES, FixedScale, LearnedScale, Score, Side, UserScore, as_score
+from .score import SCORES, FixedScale, LearnedScale, Score, Side, as_score
 from .stable_set import stable
 from .thresholds import Along
+from .user_score import PairScore, UserScore
 
 __all__ = [
     "BAND_METHODS",
@@ -46,6 +47,7 @@ __all__ = [
     "Intervals",
     "LearnedScale",
     "Method",
+    "PairScore",
     "Request",
     "Score",
     "UserScore",
@@ -55,6 +57,7 @@ __all__ = [
     "check_rows",
     "clipped",
     "conformity",
+    "cut",
     "generator",
     "make_intervals",
     "progress_bar",
@@ -64,6 +67,8 @@ __all__ = [
 
 _SCORE = ("score", "scale")
 _HELD_OUT = ("score of any fit",)
+_STABLE = ("bound", "inner", *_SCORE)
+_BOUNDED = ("fixed scale", "steady score", "lipschitz or sizes")
 
 
 def _exact(fits: Fits, asked: Request) -> list[Intervals]:
@@ -80,14 +85,10 @@ METHODS = {
         ("conditional", "tol", "budget", "n_jobs", "progress", *_SCORE),
         needs=("sizes", "fixed scale", "bends once", "clipped where conditional", "alone if conditional"),
     ),
-    "stable": Method(
-        stable,
-        ("bound", "inner", *_SCORE),
-        needs=("sizes for inner", "fixed scale", "lipschitz or sizes"),
-    ),
-    "replace_one": Method(replace_one, ("z_hat", "bound", "inner"), needs=("no ball",)),
-    "batch": Method(batch, ("z_hat", "bound", "inner"), needs=("no ball",)),
-    "interpolation": Method(interpolation, ("queries", "bound", "inner"), needs=("lipschitz",)),
+    "stable": Method(stable, _STABLE, needs=(*_BOUNDED, "no dual")),
+    "replace_one": Method(replace_one, ("z_hat", *_STABLE), needs=(*_BOUNDED, "no ball", "smooth if dual")),
+    "batch": Method(batch, ("z_hat", *_STABLE), needs=(*_BOUNDED, "no ball", "smooth if dual")),
+    "interpolation": Method(interpolation, ("queries", "bound", "inner"), needs=("lipschitz", "no dual")),
     "root": Method(root, ("tol", "progress", *_SCORE), needs=("fixed scale",)),
     "grid": Method(grid, ("points", "progress", *_SCORE), needs=("fixed scale",)),
     "split": Method(

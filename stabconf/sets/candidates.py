@@ -96,7 +96,7 @@ def exact_p(
     for part in parts_of(fits.n, len(z)):
         w = fits.responses(z[part])
         r, e, tie = known_or_refitted(fits, None if solver is None else solver.residuals(row, w), row, w)
-        out[part] = candidate_p(score.values(r), score.tied(e, own, tie), peers, along)
+        out[part] = candidate_p(score.values(r), score.tied(e, own, tie, w), peers, along)
     return out
 
 

@@ -42,11 +42,11 @@ def enclose(
     ends are NaN where there is no such interval.
     """
     least, most = score.range(r - tau, r + tau)
-    low, high = score.own_interval(rank.kth(most), own)
-    outer = prediction + low - own_tau, prediction + high + own_tau
+    low, high = score.own_interval(rank.kth(most), own, prediction, own_tau)
+    outer = prediction + low, prediction + high
     with np.errstate(invalid="ignore"):  # both may be infinite
-        low, high = score.own_interval(rank.kth(least), own)
-        inner = prediction + low + own_tau, prediction + high - own_tau
+        low, high = score.own_interval(rank.kth(least), own, prediction, -own_tau)
+        inner = prediction + low, prediction + high
         some = inner[0] <= inner[1]
     return outer, (np.where(some, inner[0], np.nan), np.where(some, inner[1], np.nan))
 

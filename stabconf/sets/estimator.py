@@ -59,6 +59,10 @@ class EstimatorFits:
         fitted.fit(self.X[which], self.y[which])
         return lambda rows: _values(fitted.predict(rows), len(rows)) if len(rows) else np.empty(0)
 
+    def without(self, row: int) -> Callable[[np.ndarray], np.ndarray]:
+        """A fit to all rows but one, likewise."""
+        return self.predictor(np.delete(np.arange(self.n), row))
+
     def bounds(self, rows: np.ndarray) -> np.ndarray:
         """Stability bounds of the training rows and of each new row (m, n + 1)."""
         tau = self.tau

@@ -13,12 +13,35 @@ import numpy as np
 
 from ..data.units import location_scale
 from ..losses import Loss
-from ..path import ClippedFit, crossover, sharpened
+from ..path import ClippedFit, chord_fits, crossover, leave_one_out, sharpened
 from ..solvers import Problem, Solution, TieBreak, minimise, smallest_norm, solve, vanishing_ridge
 from ..stability import BaseFit
 from .training import Parts, Solving
 
-__all__ = ["Fits"]
+__all__ = ["Fits", "LeftOut"]
+
+_ENTRIES = 2_000_000  # of arrays with one row per fit
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What the fits without each training row say.
+
+    Units are those of the fit to all rows, and so are the penalty's weights.
+
+    Attributes
+    ----------
+    own : (n,) array
+        Move of each row's own prediction when the row goes, in units of the response.
+    coefficients : (n, p) array
+        Moves of the coefficients, in units of the fit.
+    theta : (p,) array
+        Coefficients of the fit to all rows.
+    """
+
+    own: np.ndarray
+    coefficients: np.ndarray
+    theta: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -159,6 +182,38 @@ class Fits:
         solution = sharpened(problem, minimise(problem, self.base.solution.x), self.ties.extra)
         return solution.x, solution.radius
 
+    def leave_one_out(self) -> LeftOut:
+        """The fits without each training row; made once (theory, section 8.1)."""
+        return self._left_out
+
+    @cached_property
+    def _left_out(self) -> LeftOut:
+        basis = self.ties.basis
+        theta = self.base.solution.x if self.loss.kind == "bending" else self.clipped.theta
+        moves, known = leave_one_out(self.clipped) if self.loss.kind != "bending" else self._chords()
+        if basis is not None:
+            theta = basis @ theta[: basis.shape[1]]
+            moves = moves[:, : basis.shape[1]] @ basis.T
+        for i in np.flatnonzero(~known):
+            rest = np.delete(np.arange(self.n), i)
+            problem = replace(self.whole, X=self.whole.X[rest], v=self.whole.v[rest])
+            moves[i] = solve(problem, sharpened).x - theta
+        own = self.scale * np.einsum("ij,ij->i", self.X, moves)
+        return LeftOut(own, moves, theta)
+
+    def _chords(self) -> tuple[np.ndarray, np.ndarray]:
+        """As `leave_one_out` for losses that bend."""
+        problem = self.problem
+        root = self.base.base_root.W
+        theta = np.repeat(self.base.solution.x[None], self.n, axis=0)
+        known = np.full(self.n, bool(np.all(np.isfinite(root)) and not self.lasso.any()))
+        size = max(1, _ENTRIES // self.n)
+        for first in range(0, self.n if known.all() else 0, size):
+            part = np.arange(first, min(first + size, self.n))
+            none = np.zeros((len(part), len(root)))
+            theta[part] = chord_fits(problem, root.T @ root, none, theta[part], part)[0]
+        return theta - self.base.solution.x, known
+
     def augmented(self, row: np.ndarray, w: float, start: np.ndarray | None = None) -> Solution:
         """The `Solution` with a new row (p,) of response ``w``, both in units of the fit."""
         problem = self.problem
@@ -180,6 +235,12 @@ class Fits:
         )
         found = solve(problem, **self.solving)
         return lambda rows: self.centre + self.scale * (rows @ found.x)
+
+    def without(self, row: int) -> Callable[[np.ndarray], np.ndarray]:
+        """A fit to all training rows but one, likewise; units and penalty are those of all of them."""
+        made = self.leave_one_out()
+        theta = self.scale * (made.theta + made.coefficients[row])
+        return lambda rows: self.centre + rows @ theta
 
     def in_range(self, rows: np.ndarray) -> np.ndarray:
         """Whether the predictions of new rows lie in the range of the responses (bools)."""

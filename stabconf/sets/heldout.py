@@ -6,7 +6,8 @@ enough R_i >= |z - mu_i(x)|; CV+ takes order statistics of mu_i(x) -+ R_i instea
 with folds of one row. The guarantee of these three is about 1 - 2 alpha. With weights jackknife+ ranks by
 weight (Prinster, Liu and Saria, 2022); with `Clusters` split and CV+ hold whole clusters out, and rank by
 weights that make them count alike (Lee, Barber and Willett, 2023). Any estimator will do: only
-``fits.predictor`` is asked for.
+``fits.predictor`` and, for single rows, ``fits.without`` are asked for; a loss answers the latter by paths
+(section 8.1).
 """
 
 import math
@@ -56,7 +57,7 @@ def split(fits: Any, asked: Request) -> list[Intervals]:
                 along = asked.conditional.among(held).take(which)
                 level = along.thresholds(Scores.fixed(scores, len(which)), alpha)
                 more["guarantee"] = along.guarantee(alpha, len(held))
-            low, high = _own_interval(asked.score, level, sigma[which])
+            low, high = _own_interval(asked.score, level, sigma[which], centre[which])
             ends = centre[which] + low, centre[which] + high
             each.append(ranked_intervals(*ends, peers, alpha, asked.side, "split", **more))
         made = join(each, [which for which, _ in groups])
@@ -91,22 +92,25 @@ def _held_out(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Scores of the rows ``held`` from a fit to the rows ``fitted``, and its predictions and scales of new
     rows."""
-    predict = fits.predictor(fitted)
-    r, score = fits.y - predict(fits.X), _in_response(asked.score)
+    alone = len(held) == 1 and len(fitted) == fits.n - 1 and not isinstance(asked.folds, Clusters)
+    predict = fits.without(int(held[0])) if alone else fits.predictor(fitted)
+    score = _in_response(asked.score)
     sigma = np.ones(len(asked.rows))
     if asked.scale is not None:
-        trained, sigma = asked.scale.scales(fitted, r[fitted])
+        trained, sigma = asked.scale.scales(fitted, fits.y[fitted] - predict(fits.X[fitted]))
         score = replace(score, scale=trained)
-    return score.values(r[held], held), predict(asked.rows), sigma
+    return score.values(fits.y[held] - predict(fits.X[held]), held), predict(asked.rows), sigma
 
 
 def _in_response(score: Score) -> Score:
     """The score of residuals in units of the response, which fits to parts of the rows have."""
-    return replace(score, unit=1.0)
+    return replace(score, unit=1.0, location=0.0)
 
 
-def _own_interval(score: Score, level: np.ndarray, sigma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return _in_response(score).own_interval(level, sigma)
+def _own_interval(
+    score: Score, level: np.ndarray, sigma: np.ndarray, centre: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    return _in_response(score).own_interval(level, sigma, centre)
 
 
 @dataclass(frozen=True)
@@ -147,8 +151,9 @@ def _make_folds(fits: Any, asked: Request, folds: int | Clusters) -> _Folds:
     each = _held_parts(fits, asked, folds)
     shape = len(asked.rows), len(each)
     made = _Folds(np.empty(n, dtype=int), np.empty(n), np.empty(shape), np.empty(shape))
+    every = np.arange(n)
     for j, held in enumerate(each):
-        fitted = np.setdiff1d(np.arange(n), held)
+        fitted = np.delete(every, held)
         made.fold[held] = j
         made.scores[held], made.predictions[:, j], made.sigma[:, j] = _held_out(fits, asked, fitted, held)
     return made
@@ -162,11 +167,13 @@ def _folded(fits: Any, asked: Request, method: str, folds: int | Clusters) -> li
     out = []
     for alpha in asked.alphas:
         each = [_fold_intervals(made, asked, which, alpha, method, peers) for which, peers in parts]
-        found = join(each, [which for which, _ in parts])
+        joined = join(each, [which for which, _ in parts])
         if clusters is not None:
-            level = max(0.0, 1.0 - 2.0 * alpha)
-            found = clusters.labelled(found, clusters.count, level, " (1 - 2 alpha)")
-        out.append(found)
+            joined = clusters.labelled(
+                joined, clusters.count, max(0.0, 1.0 - 2.0 * alpha), " (1 - 2 alpha)"
+            )
+        given = fits.given if folds == fits.n else ""  # folds of several rows learn units of their own
+        out.append(replace(joined, guarantee=f"{joined.guarantee}{given}"))
     return out
 
 
@@ -182,7 +189,8 @@ def _fold_intervals(
     for first in range(0, 0 if np.all(peers.open(alpha)) else m, size):
         part = slice(first, min(first + size, m))
         centre, sigma = (values[rows[part]][:, made.fold] for values in (made.predictions, made.sigma))
-        low, high = _own_interval(asked.score, np.broadcast_to(made.scores, centre.shape), sigma)
+        level = np.broadcast_to(made.scores, centre.shape)
+        low, high = _own_interval(asked.score, level, sigma, centre)
         low, high = rank.of(centre + low), rank.of(centre + high)
         if not counts:
             near = replace(rank.take(part), which=None)

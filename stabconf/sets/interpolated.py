@@ -1,12 +1,12 @@
 """Interpolated fits between a few responses, with stability bounds in between (theory, section 6).
 
 The augmented sample is fitted at some query responses; in between the fit is interpolated, and beyond the
-outermost it is held, so that the weights are always shares. A true fit is within three times tau of the
-interpolated one, as in the paper (any of the query fits is within tau of it already). The residuals of
-the interpolated fits are lines between two queries, so the set follows from their roots.
+outermost it is held, so that the weights are always shares. Every query fit is within tau of the true one,
+and so is a mean of them; the paper's bound has three times tau. The residuals of the interpolated fits are
+lines between two queries, so the set follows from their roots.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,16 @@ from ..checks import is_count, is_number
 from ..errors import InputError
 from ..path import Polyline, merge
 from ..rank import Rank
-from ..stability import default_bound, new_rows, reach
+from ..stability import BaseFit, default_bound
+from .enclosure import steepest_moves
 from .fits import Fits
 from .intervals import Intervals, ranked_intervals
+from .pinned import PinnedFits
 from .request import Request
 
 __all__ = ["interpolation"]
 
-_FACTOR = 3.0
+_PUBLISHED = 3.0  # times tau, in the paper
 _NONE = np.nan, np.nan
 
 
@@ -73,17 +75,18 @@ def _row(
 
 def _path(fits: Fits, row: np.ndarray, queries: np.ndarray, bound: str) -> tuple[Polyline, np.ndarray]:
     """Interpolated fits as a `Polyline`, and the bounds on its scores."""
-    base, start = fits.base, fits.base.solution.x
-    w = fits.responses(queries)
-    theta = np.empty((len(w), len(row)))
-    for j, response in enumerate(w):
-        start = fits.augmented(row, response, start).x
-        theta[j] = start
-    moves = reach(base, new_rows(base, row[None], bound), bound)
-    apart = np.array([base.steepest(-1) + base.steepest(1)])  # of any two tilts
-    tau = moves.tau(apart)[0]
-    own = float(moves.shift(apart)[0])
+    known = [PinnedFits(fits, row, z).base for z in queries]
+    theta = np.array([base.solution.x for base in known])
+    e = fits.responses(queries) - theta @ row
+    tau, own = (np.max(each, axis=0) for each in zip(*_moves(known, row, bound), strict=True))
     still = np.zeros(len(row))
     rays = (still, -1.0), (still, 1.0)
-    path = Polyline(row, theta, w - theta @ row, rays, np.zeros(len(w) - 1, dtype=bool))
-    return path, _FACTOR * (tau + own)
+    path = Polyline(row, theta, e, rays, np.zeros(len(queries) - 1, dtype=bool))
+    return path, (_PUBLISHED if bound == "paper" else 1.0) * (tau + own)
+
+
+def _moves(known: Iterable[BaseFit], row: np.ndarray, bound: str) -> Iterator[tuple[np.ndarray, float]]:
+    """How far the fit at any response can be from each of some, at the training rows (n,) and the new."""
+    for base in known:
+        tau, own = steepest_moves(base, row[None], bound)
+        yield tau[0], float(own[0])

@@ -8,7 +8,17 @@ import numpy as np
 
 from ..rank import Peers
 
-__all__ = ["Intervals", "Pieces", "assumed", "clipped", "guarantee", "join", "opened", "ranked_intervals"]
+__all__ = [
+    "Intervals",
+    "Pieces",
+    "assumed",
+    "clipped",
+    "cut",
+    "guarantee",
+    "join",
+    "opened",
+    "ranked_intervals",
+]
 
 Pieces = Sequence[tuple[float, float]]
 _PER_ROW = ("lower", "upper", "inner_lower", "inner_upper", "surcharge", "tau", "k", "n", "tol")
@@ -187,6 +197,40 @@ def clipped(intervals: Intervals, low: float, high: float) -> Intervals:
     }
     ends = (np.clip(end, low, high) for end in (intervals.lower, intervals.upper))
     return replace(intervals, **dict(zip(("lower", "upper"), ends, strict=True)), pieces=pieces)
+
+
+def cut(intervals: Intervals, y: np.ndarray, least: int) -> Intervals:
+    """`Intervals` without what lies beyond the responses ``y`` (n,) on a side that was asked for.
+
+    A new response is the largest of itself and those of the rows that it is exchangeable with, ``least`` at
+    least, with probability at most 1 / (least + 1), and as likely the smallest.
+    """
+    low = -np.inf if intervals.side == "upper" else np.min(y)
+    high = np.inf if intervals.side == "lower" else np.max(y)
+
+    def within(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        lower, upper = np.maximum(lower, low), np.minimum(upper, high)
+        some = lower <= upper
+        return np.where(some, lower, np.nan), np.where(some, upper, np.nan)
+
+    ends: dict[str, Any] = dict(
+        zip(("lower", "upper"), within(intervals.lower, intervals.upper), strict=True)
+    )
+    pieces: dict[int, Pieces] = {}
+    for i, found in intervals.pieces.items():
+        inside = [(max(a, low), min(b, high)) for a, b in found if max(a, low) <= min(b, high)]
+        ends["lower"][i], ends["upper"][i] = (inside[0][0], inside[-1][1]) if inside else (np.nan, np.nan)
+        if len(inside) > 1:
+            pieces[i] = tuple(inside)
+    if intervals.inner_lower is not None and intervals.inner_upper is not None:
+        ends["inner_lower"], ends["inner_upper"] = within(intervals.inner_lower, intervals.inner_upper)
+    ends["surcharge"] = np.fmin(intervals.surcharge, np.nan_to_num(ends["upper"] - ends["lower"]))
+    sides = 2 if intervals.side == "two-sided" else 1
+    words = (
+        f"{intervals.guarantee}; less {sides / (least + 1):.2g} for responses beyond the training range, "
+        "which are left out"
+    )
+    return replace(intervals, **ends, pieces=pieces, guarantee=words)
 
 
 def join(each: Sequence[Intervals], places: Sequence[np.ndarray]) -> Intervals:

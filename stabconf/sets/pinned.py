@@ -15,12 +15,13 @@ import numpy as np
 from ..errors import InputError
 from ..solvers import certify
 from ..stability import BaseFit, default_bound
+from .dual_gap import dual_sets
 from .fits import Fits
 from .intervals import Intervals, join
 from .request import Request
 from .stable_set import enclosed
 
-__all__ = ["batch", "replace_one"]
+__all__ = ["PinnedFits", "batch", "replace_one"]
 
 _SPREAD = (-1.0, 0.0, 1.0)  # default responses of a batch: the prediction, and a scale to either side
 
@@ -61,6 +62,8 @@ def replace_one(fits: Fits, asked: Request) -> list[Intervals]:
     z_hat = fits.base.predict(asked.rows) if asked.z_hat is None else asked.z_hat
     if np.shape(z_hat) != (len(asked.rows),):
         raise InputError("z_hat has several values a row: use method='batch', or give one")
+    if asked.bound == "dual":
+        return _by_duality(fits, asked, z_hat[:, None], "replace_one")
     return [replace(each, method="replace_one") for each in _at(fits, asked, z_hat)]
 
 
@@ -73,8 +76,16 @@ def batch(fits: Fits, asked: Request) -> list[Intervals]:
     if z_hat is None:
         z_hat = fits.base.predict(asked.rows)[:, None] + fits.scale * np.array(_SPREAD)
     each = z_hat.T if z_hat.ndim > 1 else z_hat[None]
+    if asked.bound == "dual":
+        return _by_duality(fits, asked, each.T, "batch")
     made = [_at(fits, asked, z) for z in each]
     return [_together(each) for each in zip(*made, strict=True)]
+
+
+def _by_duality(fits: Fits, asked: Request, z_hat: np.ndarray, method: str) -> list[Intervals]:
+    """`dual_sets` of fits with the new rows at responses (m, b)."""
+    each = zip(asked.rows, z_hat, strict=True)
+    return dual_sets([[PinnedFits(fits, row, z).base for z in at] for row, at in each], asked, method)
 
 
 def _at(fits: Fits, asked: Request, z_hat: np.ndarray) -> list[Intervals]:

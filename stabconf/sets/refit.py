@@ -88,7 +88,8 @@ def _root_ends(
 
 def _start(fits: Any, asked: Request, row: np.ndarray, own: float, inside: Inside) -> float | None:
     """A response in the set: the prediction, or for one-sided sets one behind it; None if not found."""
-    middle = float(fits.base.predict(row[None])[0]) + asked.score.centre * own
+    eta = float(row @ fits.base.solution.x)
+    middle = fits.centre + fits.scale * (eta + asked.score.own_centre(own, eta))
     steps = [0.0]
     if asked.score.sign:
         steps += [-asked.score.sign * fits.scale * 2.0**j for j in range(_DOUBLINGS)]

@@ -18,9 +18,12 @@ from .clusters import Clusters
 from .intervals import Intervals
 from .score import SIDES, FixedScale, LearnedScale, Score, Side, as_score
 from .thresholds import Along
+from .user_score import PairScore
 
 __all__ = ["Method", "Part", "Request", "check_side", "generator"]
 
+# Options whatever the method, where the results can honour them.
+ALWAYS = ("side", "groups", "weights", "transductive", "unseen", "in_range", "units")
 Part = tuple[np.ndarray, Peers]  # some of the new rows, and the training rows that they are ranked among
 
 
@@ -88,7 +91,12 @@ class Request:
         check_side(side)
         peers = Peers(fits.n) if peers is None else peers
         trained = scale.trained if type(scale) is FixedScale else None
-        made = as_score(score, fits.loss, side, trained, getattr(fits, "scale", 1.0))
+        made = as_score(score, fits.loss, side, trained, fits)
+        if isinstance(made, PairScore) and scale is not None:
+            raise InputError(
+                f"scale= divides residuals, and score {made.name!r} is of response and prediction: divide "
+                "by the scale in its function, or drop scale="
+            )
         everyone = ((np.arange(len(rows)), peers),)
         known = {each.name for each in fields(cls)}
         given = {name: value for name, value in options.items() if name in known and value is not None}
@@ -155,9 +163,10 @@ def _needs(name: str, fits: Any, asked: Request) -> dict[str, Need]:
             f"method={name!r} ranks residuals by their size: with this score use method='stable', 'root', "
             "'split' or 'cv+'",
         ),
-        "sizes for inner": (
-            score.ranks_sizes or not asked.inner,
-            "inner=True goes with score='absolute': drop one of them",
+        "steady score": (
+            not isinstance(score, PairScore) or math.isfinite(score.lipschitz),
+            f"method={name!r} bounds how far scores move, and score {score.name!r} does not say how fast "
+            "it changes with the prediction: give its lipschitz=, or use method='root' or 'split'",
         ),
         "score of any fit": (
             score.ranks_sizes or score.name != "dual",
@@ -176,6 +185,11 @@ def _needs(name: str, fits: Any, asked: Request) -> dict[str, Need]:
             "bound='ball' needs to know to which side the fit moves, which it does from the fit without "
             "the new row alone: use bound='norm' or 'curvature', or method='stable'",
         ),
+        "no dual": (
+            asked.bound != "dual",
+            "bound='dual' says something near a response that the new row was fitted with: use "
+            "method='replace_one' or 'batch', or another bound",
+        ),
         "alone if conditional": (
             asked.conditional is None
             or all(peers.which is None and peers.weights is None for _, peers in asked.parts),
@@ -191,12 +205,28 @@ def _needs(name: str, fits: Any, asked: Request) -> dict[str, Need]:
     }
 
 
+def _dual_fix(fits: Any, asked: Request) -> str:
+    """What must change for the duality gap to bound the scores; nothing where it does."""
+    loss = fits.loss
+    if asked.bound != "dual":
+        return ""
+    if not np.all(fits.ridge > 0):
+        return "penalty > 0 with l1_ratio < 1"
+    if math.isinf(loss.smoothness) or not (loss.symmetric or asked.score.sign):
+        return f"a loss that is smooth and symmetric, such as 'huber' (not {loss.describe()})"
+    if not asked.score.ranks_sizes or asked.scale is not None or asked.inner:
+        return "score='absolute', without scale= and inner="
+    return ""
+
+
 def _loss_needs(name: str, fits: Any, asked: Request) -> dict[str, Need]:
     """What methods need of the loss."""
     loss = fits.loss
     curved = loss is not None and loss.kind == "bending"
     known = loss is None or math.isfinite(loss.lipschitz)
+    dual = _dual_fix(fits, asked)
     return {
+        "smooth if dual": (not dual, f"bound='dual' needs {dual}; or use another bound"),
         "bends once": (
             loss is None or loss.bends_once,
             f"method={name!r} needs a loss whose slope bends once on each side of 0 (bends_once), which "
@@ -212,7 +242,7 @@ def _loss_needs(name: str, fits: Any, asked: Request) -> dict[str, Need]:
             ""
             if known
             else _not_lipschitz(
-                fits, "the stable method with a score or scale", "'huber', or method='split'"
+                fits, f"method={name!r} with a score of one's own", "'huber', or method='root' or 'split'"
             ),
         ),
         "clipped where conditional": (
@@ -241,9 +271,9 @@ class Method:
         """Refuse options that the method does not take."""
         for option in options:
             if option not in self.options:
-                known = _listed(self.options)
                 raise InputTypeError(
-                    f"option {option!r} is unknown to method {name!r}: its options are {known}"
+                    f"option {option!r} is unknown to method {name!r}: its options are "
+                    f"{_listed((*ALWAYS, *self.options))}"
                 )
 
     def check(self, name: str, fits: Any, asked: Request) -> None:

@@ -12,20 +12,22 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..checks import is_number
 from ..errors import AssumptionError, InputError, InputTypeError
 from ..losses import Loss
 
 __all__ = [
     "DIRECTIONS",
+    "EVERY",
     "SCORES",
     "SIDES",
     "FixedScale",
+    "FunctionScore",
     "LearnedScale",
+    "Rows",
     "Score",
     "Side",
-    "UserScore",
     "as_score",
+    "level_end",
 ]
 
 Side = Literal["two-sided", "upper", "lower"]
@@ -37,7 +39,7 @@ DIRECTIONS = {"two-sided": (-1, 1), "upper": (1,), "lower": (-1,)}  # of the end
 _DOUBLINGS = 400  # beyond so many an end counts as infinite
 _HALVINGS = 200
 _TINY = 1e-3  # of a typical residual: smaller ones count as this where a scale is learned
-_EVERY = slice(None)
+EVERY = slice(None)
 
 
 @dataclass(frozen=True)
@@ -52,13 +54,17 @@ class Score:
         0 ranks `value`, 1 residuals, -1 their negatives.
     scale : (n,) array or None
         Of the training rows; None for 1.
-    unit : float
-        One unit of the fit, in units of the response, which is what `value` is a function of.
+    unit, location : float
+        One unit of the fit and its zero, in units of the response, which is what `value` is a function of.
+    responses : (n,) array or None
+        Of the training rows, in their own units.
     """
 
     sign: int = field(default=0, kw_only=True)
     scale: np.ndarray | None = field(default=None, kw_only=True)
     unit: float = field(default=1.0, kw_only=True)
+    location: float = field(default=0.0, kw_only=True)
+    responses: np.ndarray | None = field(default=None, kw_only=True, repr=False)
 
     # What a subclass declares: its name, a residual whose score is smallest, how fast it changes at
     # most, and whether it ranks residuals as their sizes do, so that its sets are those of this class.
@@ -86,11 +92,11 @@ class Score:
     def _signed(self, r: np.ndarray) -> np.ndarray:
         return self.sign * r if self.sign else self.value(r)
 
-    def norms(self, norms: np.ndarray, rows: Rows = _EVERY) -> np.ndarray:
+    def norms(self, norms: np.ndarray, rows: Rows = EVERY) -> np.ndarray:
         """How fast scores change where residuals change as fast as ``norms``."""
         return norms if self.scale is None else norms / self.scale[rows]
 
-    def values(self, r: np.ndarray, rows: Rows = _EVERY) -> np.ndarray:
+    def values(self, r: np.ndarray, rows: Rows = EVERY) -> np.ndarray:
         """Scores of residuals (..., n) of the training rows, or (..., c) of some of them."""
         return self._signed(self.norms(r, rows))
 
@@ -106,34 +112,49 @@ class Score:
             least = np.where(around, self.value(np.array(self.centre)), least)
         return least, np.maximum(*ends)
 
-    def lines(self, r: np.ndarray, rate: np.ndarray, rows: Rows = _EVERY) -> Lines:
+    def lines(self, r: np.ndarray, rate: np.ndarray, rows: Rows = EVERY) -> Lines:
         """The size as the largest of lines, where residuals ``r`` (c,) change at ``rate`` (c,)."""
         ways = (self.sign,) if self.sign else (1, -1)
         return [(self.norms(way * r, rows), self.norms(way * rate, rows)) for way in ways]
 
-    # The new row, whose scale is ``own`` ------------------------------------------------------------
+    # The new row, whose scale is ``own``, response ``w`` and prediction ``eta`` --------------------------
 
-    def own_values(self, e: np.ndarray, own: np.ndarray | float = 1.0) -> np.ndarray:
+    def own_values(
+        self, e: np.ndarray, own: np.ndarray | float = 1.0, w: np.ndarray | float = 0.0
+    ) -> np.ndarray:
         """Scores of the new row's residuals."""
         return self._signed(e / own)
 
-    def tied(self, e: np.ndarray, own: np.ndarray | float, tie: np.ndarray) -> np.ndarray:
+    def tied(
+        self, e: np.ndarray, own: np.ndarray | float, tie: np.ndarray, w: np.ndarray | float
+    ) -> np.ndarray:
         """Scores of the new row's residuals, less what counts as a tie."""
-        return self.own_values(e, own) - tie
+        return self.own_values(e, own, w) - tie
 
     def own_lines(self, e: float, rate: float, own: float = 1.0) -> list[tuple[float, float]]:
         """`lines` of the new row."""
         ways = (self.sign,) if self.sign else (1, -1)
         return [(way * e / own, way * rate / own) for way in ways]
 
-    def own_interval(self, level: np.ndarray, own: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
-        """Ends of the new row's residuals whose score is at most ``level``."""
+    def own_interval(
+        self,
+        level: np.ndarray,
+        own: np.ndarray | float,
+        eta: np.ndarray,
+        tau: np.ndarray | float = 0.0,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Ends of the new row's residuals whose score may be at most ``level``, if its prediction may be
+        off by ``tau``; or, where that is negative, must be."""
         if self.sign:
-            end = self.sign * level * own
+            end = self.sign * (level * own + tau)
             far = np.full(np.shape(end), self.sign * np.inf)
             return (-far, end) if self.sign > 0 else (end, -far)
         low, high = self.interval(level)
-        return low * own / self.unit, high * own / self.unit
+        return low * own / self.unit - tau, high * own / self.unit + tau
+
+    def own_centre(self, own: float, eta: float) -> float:
+        """A residual of the new row whose score is smallest."""
+        return self.centre * own / self.unit
 
 
 @dataclass(frozen=True)
@@ -148,46 +169,56 @@ class FunctionScore(Score):
 
     def interval(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         level = np.asarray(level, dtype=float)
-        return self._end(level, -1.0), self._end(level, 1.0)
+        centre = np.full(level.shape, self.centre)
+        return level_end(self.value, centre, level, -1), level_end(self.value, centre, level, 1)
 
     def range(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """As for `Score`. A wrong Lipschitz constant would be found out here."""
         least, most = super().range(low, high)
         with np.errstate(invalid="ignore"):
-            rise = 0.5 * self.lipschitz * self.unit * self.norms(high - low) * (1.0 + 1e-9) + 1e-12
-            excess = np.isfinite(rise) & (most - self.values(0.5 * (low + high)) > rise)
-        if excess.any():
+            self._check_rise(most - self.values(0.5 * (low + high)), low, high)
+        return least, most
+
+    def _check_rise(self, rise: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+        """Refuse scores that rise faster, from the middle of two residuals to an end, than they may."""
+        most = 0.5 * self.lipschitz * self.unit * self.norms(high - low) * (1.0 + 1e-9) + 1e-12
+        if np.any(np.isfinite(most) & (rise > most)):
             raise InputError(
                 f"score {self.name!r} changes faster than its lipschitz={self.lipschitz:g} says: give the "
                 "right constant, or inf if it is not known"
             )
-        return least, most
 
-    def tied(self, e: np.ndarray, own: np.ndarray | float, tie: np.ndarray) -> np.ndarray:
+    def tied(
+        self, e: np.ndarray, own: np.ndarray | float, tie: np.ndarray, w: np.ndarray | float
+    ) -> np.ndarray:
         """The smallest score of residuals that are tied with the new row's."""
-        return np.minimum.reduce([self.own_values(e + step, own) for step in (-tie, 0.0, tie)])
+        return np.minimum.reduce([self.own_values(e + step, own, w) for step in (-tie, 0.0, tie)])
 
-    def _end(self, level: np.ndarray, direction: float) -> np.ndarray:
-        """One end of a level set, from outside: doubling, then bisection."""
-        inside = np.full(level.shape, self.centre)
-        far = np.ones(level.shape)
-        is_open = np.ones(level.shape, dtype=bool)
+
+def level_end(
+    value: Callable[[np.ndarray], np.ndarray], centre: np.ndarray, level: np.ndarray, direction: int
+) -> np.ndarray:
+    """One end of each interval around ``centre`` where ``value`` is at most ``level``: doubling, then
+    bisection down to the last digit, from outside. NaN where the centre itself is above the level."""
+    inside = np.array(centre, dtype=float)
+    far = np.ones(inside.shape)
+    is_open = np.ones(inside.shape, dtype=bool)
+    with np.errstate(all="ignore"):
         for _ in range(_DOUBLINGS):
-            with np.errstate(over="ignore"):
-                is_open = self.value(self.centre + direction * far) <= level
+            is_open = value(inside + direction * far) <= level
             if not is_open.any():
                 break
             far = np.where(is_open, 2.0 * far, far)
-        outside = self.centre + direction * far
+        outside = inside + direction * far
         for _ in range(_HALVINGS):
             middle = 0.5 * (inside + outside)
             if np.all((middle == inside) | (middle == outside)):
                 break
-            low = self.value(middle) <= level
+            low = value(middle) <= level
             inside = np.where(low, middle, inside)
             outside = np.where(low, outside, middle)
         end = np.where(is_open | np.isposinf(level), direction * np.inf, outside)
-        return np.where(self.value(np.full(level.shape, self.centre)) <= level, end, np.nan)
+        return np.where(value(np.array(centre, dtype=float)) <= level, end, np.nan)
 
 
 @dataclass(frozen=True)
@@ -210,52 +241,12 @@ class DualScore(FunctionScore):
 
     @property
     def ranks_sizes(self) -> bool:  # type: ignore[override]
-        """Where l' is symmetric and never flat it ranks as the size does."""
-        return self.loss.symmetric and (self.loss.kind == "bending" or math.isinf(self.loss.lipschitz))
+        """Where l' is symmetric it grows with the size, and ties (Huber's slope is flat beyond the
+        threshold) are broken by it: else the set is the whole line at the usual levels."""
+        return self.loss.symmetric
 
     def value(self, r: np.ndarray) -> np.ndarray:
         return np.abs(self.loss.derivative(np.asarray(r, dtype=float) / self.unit))
-
-
-@dataclass(frozen=True)
-class UserScore(FunctionScore):
-    """A score of one's own: a function of the residual, in units of the response.
-
-    Parameters
-    ----------
-    function : callable
-        Of an array of residuals; its level sets must be intervals around ``centre``.
-    lipschitz : float
-        How fast it changes with the residual, at most; checked where it is used.
-    centre : float
-        A residual whose score is smallest.
-    name : str
-        What tables and messages call it.
-
-    Examples
-    --------
-    >>> steep_below = UserScore(lambda r: np.where(r < 0, -2.0 * r, r), lipschitz=2.0)
-    >>> [round(float(end), 6) for end in steep_below.interval(1.0)]
-    [-0.5, 1.0]
-    """
-
-    function: Callable[[np.ndarray], np.ndarray]
-    lipschitz: float = math.inf
-    centre: float = 0.0
-    name: str = "user"
-
-    def __post_init__(self) -> None:
-        if not callable(self.function):
-            raise InputTypeError(
-                f"function={self.function!r} is not callable: give a function of residuals"
-            )
-        if not (is_number(self.lipschitz) and self.lipschitz > 0):
-            raise InputError(
-                f"lipschitz={self.lipschitz!r} is not allowed: give a positive number, or inf if unknown"
-            )
-
-    def value(self, r: np.ndarray) -> np.ndarray:
-        return np.asarray(self.function(np.asarray(r, dtype=float)), dtype=float)
 
 
 SCORES: dict[str, Callable[[Any], Score]] = {  # of the loss, which an estimator lacks
@@ -270,16 +261,16 @@ def as_score(
     loss: Loss | None,
     side: Side = "two-sided",
     scale: np.ndarray | None = None,
-    unit: float = 1.0,
+    fits: Any = None,
 ) -> Score:
     """The `Score` for a name or an object, a side, and scales of the training rows.
 
-    ``loss`` is None for an estimator, ``unit`` that of the fit.
+    ``loss`` is None for an estimator. ``fits`` have the units of the fit and the responses.
     """
     if not isinstance(score, (str, Score, type(None))):
         raise InputTypeError(
-            f"score={score!r} is a {type(score).__name__}: give a name ({', '.join(SCORES)}) or a "
-            "stabconf.UserScore"
+            f"score={score!r} is a {type(score).__name__}: give a name ({', '.join(SCORES)}), a "
+            "stabconf.UserScore or a stabconf.PairScore"
         )
     if isinstance(score, str) and score not in SCORES:
         raise InputError(f"score={score!r} is unknown: give one of {', '.join(SCORES)}, or a UserScore")
@@ -292,7 +283,10 @@ def as_score(
         )
     if found.ranks_sizes:
         return Score.of(side, scale)
-    return replace(found, scale=scale, unit=unit)
+    if fits is None:
+        return found
+    unit, location = getattr(fits, "scale", 1.0), getattr(fits, "centre", 0.0)
+    return replace(found, scale=scale, unit=unit, location=location, responses=getattr(fits, "y", None))
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,13 @@ def stable(fits: Any, asked: Request) -> list[Intervals]:
     """Stable intervals for new rows, one record per alpha; ``fits`` are `Fits`."""
     bound = asked.bound or default_bound(fits.loss)
     new_rows(fits.base, fits.base.problem.X[:1], bound)  # refuses where its assumptions fail
-    if asked.score.ranks_sizes:
-        return [enclosed(fits, asked, alpha, bound) for alpha in asked.alphas]
-    return [_scored(fits, asked, alpha, bound) for alpha in asked.alphas]
+    return [enclosed(fits, asked, alpha, bound) for alpha in asked.alphas]
 
 
 def enclosed(fits: Any, asked: Request, alpha: float, bound: str) -> Intervals:
     """Stable intervals at one level, from the base fit of `Fits` or `PinnedFits`."""
+    if not asked.score.ranks_sizes:
+        return _scored(fits, asked, alpha, bound)
     m = len(asked.rows)
     peers = asked.peers
     directions = DIRECTIONS[asked.side]
@@ -72,16 +72,22 @@ def _within_range(
 
 def _scored(fits: Any, asked: Request, alpha: float, bound: str) -> Intervals:
     """The same for a score that is not the size of the residual, one row at a time."""
-    base = fits.base
+    base, score = fits.base, asked.score
     rank = asked.peers.rank(alpha)
     eta = asked.rows @ base.solution.x
-    ends = np.empty((2, len(asked.rows)))
-    for i in range(len(asked.rows)):
+    plain = rank.kth(np.broadcast_to(score.values(base.solution.r), (len(eta), len(base.solution.r))))
+    low, high = score.own_interval(plain, asked.own, eta)
+    ends = np.empty((5, len(eta)))
+    for i in range(len(eta)):
         tau, own_tau = steepest_moves(base, asked.rows[i : i + 1], bound)
-        one = rank.take(slice(i, i + 1))
-        outer, _ = enclose(
-            asked.score, one, eta[i : i + 1], base.solution.r, tau, own_tau, asked.own[i : i + 1]
+        which = slice(i, i + 1)
+        outer, inner = enclose(
+            score, rank.take(which), eta[which], base.solution.r, tau, own_tau, asked.own[which]
         )
-        ends[:, i] = np.ravel(outer)
-    lower, upper = base.centre + base.scale * ends
-    return ranked_intervals(lower, upper, asked.peers, alpha, asked.side, "stable", bound=bound)
+        ends[:, i] = np.ravel([*outer, *inner, own_tau])
+    with np.errstate(invalid="ignore"):  # both may be infinite
+        surcharge = base.scale * np.nan_to_num((ends[1] - ends[0]) - (high - low), nan=0.0)
+    lower, upper, *inner = base.centre + base.scale * ends[:4]
+    more = {"bound": bound, "surcharge": surcharge, "tau": base.scale * ends[4]}
+    more["inner"] = inner if asked.inner else None
+    return ranked_intervals(lower, upper, asked.peers, alpha, asked.side, "stable", **more)

@@ -17,11 +17,13 @@ from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
 from ..data.design import Design
-from .tables import Table, latex_escaped, percent, shortened
+from .tables import Table, latex_escaped, percent, shortened, told_apart
 
 __all__ = [
     "FitSummary",
+    "add_intervals",
     "as_table",
+    "stability_lines",
     "summarise",
     "summarise_estimator",
     "summarise_model",
@@ -29,6 +31,7 @@ __all__ = [
 ]
 
 _WIDTH = 78
+_R2 = "Errors are those at the training rows. Pseudo R-squared is 1 - loss of the fit / loss of a constant."
 
 # Results, solutions and intervals belong to rooms that this one does not import; their attributes are read.
 _Results = Any
@@ -72,111 +75,135 @@ def as_table(table: SimpleTable) -> Table:
     return Table(table.title or "", rows[0] if has_head else None, rows[has_head:])
 
 
-def summarise(
-    results: _Results,
-    design: Design,
-    solution: Any,
-    exact: _Intervals | str,
-    stable: _Intervals | str,
-    where: str,
-) -> FitSummary:
-    """The `Summary` of a fit and of its intervals at the points ``where`` says.
-
-    ``exact`` and ``stable`` are `Intervals` by either method at the same points, or why it refuses.
-    """
+def summarise(results: _Results, design: Design, solution: Any) -> FitSummary:
+    """The `Summary` of a fit: what was fitted, how well, and the coefficients."""
     model = results.model
     left = [
         ("Loss:", shortened(model.loss.describe(), 20)),
         ("Penalty:", shortened(model.penalty.describe(), 20)),
         ("Residual scale:", _number(results.scale)),
-    ]
-    right = [
         ("Converged:", f"{_yes(results.converged)}, {solution.nit} steps"),
-        ("Standardised:", "yes" if model.standardize else "no"),
     ]
     columns = [results.params, results.params_standardized]
     tables = [
         _formula_table("Regularised robust regression", model.formula),
-        _fit_table(None, design, left, right),
+        _fit_table(None, design, left, _quality(results)),
         _coefficient_table(design, ["coef", "standardized"], columns),
-        *_interval_tables(exact, stable, where),
     ]
-    return FitSummary(tables, _interval_notes(exact) + _fit_notes(results, design))
+    return FitSummary(tables, [_R2, *_fit_notes(results, design)])
 
 
-def summarise_estimator(results: _Results, design: Design, made: Sequence[_Intervals]) -> FitSummary:
-    """The `Summary` of an estimator and of its intervals at the training points, by each method."""
+def summarise_estimator(results: _Results, design: Design) -> FitSummary:
+    """The `Summary` of an estimator."""
     name = results._described()
     tables = [
-        _formula_table("Regression by any estimator", results.model.formula),
-        _fit_table(None, design, [("Estimator:", shortened(name, 20))], []),
+        _formula_table("Regression by an estimator", results.model.formula),
+        _fit_table(None, design, [("Estimator:", shortened(name, 20))], _quality(results)),
     ]
-    notes = []
-    for intervals in made:
-        left = [
-            ("Method:", intervals.method),
-            ("alpha:", f"{intervals.alpha:g}"),
-            ("Certified:", _yes(intervals.certified)),
-        ]
-        right = [
-            ("Mean width:", _mean_width(intervals)),
-            ("Order statistic:", f"{intervals.k} of {intervals.n}"),
-            ("Infinite:", str(intervals.open_rows)),
-        ]
-        tables.append(_pairs("Conformal intervals at the training points", left, right))
-        notes.append(f"{intervals.method}: {_guarantee(intervals)}.")
-    return FitSummary(tables, notes + _transformed_note(design))
+    note = (
+        "Errors are those at the training rows, which flexible estimators can make as small as they like."
+    )
+    return FitSummary(tables, [note, *_transformed_note(design)])
 
 
-def summarise_quantiles(
-    results: _Results, design: Design, fits: Sequence[_Results], made: _Intervals | None, where: str
-) -> FitSummary:
-    """The `Summary` of quantile fits, one per level, and of the band's intervals, None for one level."""
+def summarise_quantiles(results: _Results, design: Design, fits: Sequence[_Results]) -> FitSummary:
+    """The `Summary` of quantile fits, one per level."""
     model = results.model
     steps = sum(fit._fitted.solution.nit for fit in fits)
-    left = [
-        ("Loss:", "quantile"),
-        ("Penalty:", shortened(model.penalty.describe(), 20)),
-        ("Standardised:", "yes" if model.standardize else "no"),
-    ]
-    right = [
-        ("Converged:", f"{_yes(results.converged)}, {steps} steps"),
-        ("Rows that cross:", str(int(results.crossing().sum()))),
-    ]
+    left = [("Loss:", "quantile"), ("Penalty:", shortened(model.penalty.describe(), 20))]
+    right = [("Converged:", f"{_yes(results.converged)}, {steps} steps")]
     heads = [f"{level:.2f}" if round(level, 2) == level else f"{level:g}" for level in model.quantiles]
     tables = [
-        _fit_table("Regularised quantile regression", design, left, right),
-        _coefficient_table(design, heads, results.params.to_numpy().T),
+        _formula_table("Regularised quantile regression", model.formula),
+        _fit_table(None, design, left, right),
+        _coefficient_table(design, heads, results.params.to_numpy().T, results.fit_quality["pseudo_r2"]),
     ]
-    notes = []
-    if made is not None:
-        tables.append(_band_table(made, model.quantiles, where))
-        notes.append(
-            f"Guarantee: {made.guarantee} (certified); the "
-            "intervals are exact full conformal sets of the distance from the band."
-        )
-    notes.append("'Rows that cross' are training rows where a lower quantile lies above a higher one.")
+    notes = [_R2]
+    crossing = int(results.crossing().sum())
+    if crossing:
+        notes.append(f"Fitted quantiles cross at {crossing} training rows: look at the formula.")
     return FitSummary(tables, notes + _fit_notes(results, design))
 
 
-def summarise_model(
-    results: _Results,
-    design: Design,
-    exact: _Intervals | str,
-    stable: _Intervals | str,
-    where: str,
-) -> FitSummary:
-    """The `Summary` of a statsmodels model and of its intervals; as in `summarise`."""
+def summarise_model(results: _Results, design: Design) -> FitSummary:
+    """The `Summary` of a statsmodels model."""
     recipe = results.recipe
     left = [("Model:", recipe.label), ("Penalty:", recipe.penalty.describe())]
-    right = [("Off the minimiser:", _number(results.mismatch))]
     tables = [
-        _fit_table("Regression by statsmodels", design, left, right),
+        _formula_table("Regression by statsmodels", results.model.formula),
+        _fit_table(None, design, left, _quality(results)),
         _coefficient_table(design, ["coef"], [results.params]),
-        *_interval_tables(exact, stable, where),
     ]
-    notes = [*_interval_notes(exact), "Coefficients are those of statsmodels.", *recipe.notes]
+    notes = [_R2, "Coefficients are those of statsmodels.", *recipe.notes]
     return FitSummary(tables, notes + _transformed_note(design))
+
+
+def add_intervals(
+    fit: FitSummary, made: _Intervals | str, where: str, more: list[tuple[str, str]] | None = None
+) -> FitSummary:
+    """The summary of a fit, with a table of its intervals at the points ``where`` says: `Intervals`, or why
+    there are none. ``more`` are lines of detail, from `stability_lines`."""
+    notes = [note.split("] ", 1)[1] for note in fit.notes]
+    if isinstance(made, str):
+        return FitSummary(fit.tables, [f"No intervals: {made}.", *notes])
+    widths = made.width[np.isfinite(made.width)]
+    ends = [_number(value) for value in (widths.min(), widths.max())] if len(widths) else ["inf", "inf"]
+    left = [
+        ("Coverage:", f"at least {percent(1 - made.alpha)}"),
+        ("alpha:", f"{made.alpha:g}"),
+        ("Method:", made.method),
+    ]
+    right = [("Mean width:", _mean_width(made)), ("Narrowest:", ends[0]), ("Widest:", ends[1])]
+    if more is not None:
+        half = (len(more) + 1) // 2
+        left += more[:half]
+        right += more[half:]
+    table = _pairs(f"Conformal intervals at {where}", left, right)
+    return FitSummary([*fit.tables, table], [*_promises(made), *notes])
+
+
+def stability_lines(made: _Intervals, stable: _Intervals | str) -> list[tuple[str, str]]:
+    """Lines of detail about intervals, and about those of the stable method at the same points."""
+    lines = [
+        ("Order statistic:", f"{np.max(made.k)} of {np.max(made.n)}"),
+        ("Infinite:", str(made.open_rows)),
+        ("Not an interval:", str(len(made.pieces))),
+        ("Distance to exact:", _number(made.certified_gap)),
+    ]
+    values = ["none"] * 4
+    if not isinstance(stable, str):
+        median = _number(np.median(stable.tau)) if np.size(stable.tau) else "none"
+        share = percent(min(stable.stability_share, 1.0))
+        values = [_mean_width(stable), share, _number(stable.largest_tau), median]
+        if not stable.certified:
+            lines.append(("Stable certified:", "NO"))
+    names = ("Stable width:", "Due to stability:", "Largest tau:", "Median tau:")
+    return [*lines, *zip(names, values, strict=True)]
+
+
+def _promises(made: _Intervals) -> list[str]:
+    """What the intervals promise, and where they fail to be intervals."""
+    finite = made.width[np.isfinite(made.width)]
+    notes = [f"Guarantee: {_guarantee(made)}."]
+    if len(finite):
+        mean, least, most = (float(of(finite)) for of in (np.mean, np.min, np.max))
+        wide = f"is {_number(mean)} wide on average, about ±{_number(mean / 2)}, and"
+        if most > 1.2 * least:
+            wide = f"is between {_number(least)} and {_number(most)} wide, {_number(mean)} on average, and"
+        notes = [f"A {percent(1 - made.alpha)} interval for a new response {wide} {_guarantee(made)}."]
+    if np.any(made.too_few):
+        notes.append("Too few rows for this alpha: the intervals are infinite.")
+    elif made.open_rows:
+        notes.append(f"{made.open_rows} of these intervals are infinite.")
+    if made.pieces:
+        notes.append(f"{len(made.pieces)} sets are not intervals: the intervals are their hulls.")
+    return notes
+
+
+def _quality(results: _Results) -> _Pairs:
+    """Fit quality, in words and numbers."""
+    names = {"mae": "Mean abs. error:", "rmse": "Root mean sq. err.:", "pseudo_r2": "Pseudo R-squared:"}
+    return [(names[name], _number(value)) for name, value in results.fit_quality.items()]
 
 
 def _fit_table(title: str | None, design: Design, left: _Pairs, right: _Pairs) -> SimpleTable:
@@ -195,57 +222,22 @@ def _formula_table(title: str, formula: str) -> SimpleTable:
     return SimpleTable([[line] for line in lines], None, stubs, title=title, txt_fmt=form)
 
 
-def _coefficient_table(design: Design, heads: list[str], columns: Iterable[Iterable[float]]) -> SimpleTable:
-    """Coefficients (p,) under each head."""
+def _coefficient_table(
+    design: Design, heads: list[str], columns: Iterable[Iterable[float]], r2: Iterable[float] = ()
+) -> SimpleTable:
+    """Coefficients (p,) under each head, and the pseudo-R2 of several fits in a last line."""
     cells = [[_number(value) for value in row] for row in zip(*columns, strict=True)]
-    names = [shortened(name, 44) for name in design.names]
+    names = told_apart(design.names, 44)
+    if last := [_number(value) for value in r2]:
+        cells, names = [*cells, last], [*names, "(pseudo R-squared)"]
     return SimpleTable(cells, heads, names, title=None, txt_fmt=fmt_params)
-
-
-def _interval_tables(exact: _Intervals | str, stable: _Intervals | str, where: str) -> list[SimpleTable]:
-    """One table, or none where the method refuses."""
-    if isinstance(exact, str):
-        return []
-    left = [
-        ("Method:", exact.method),
-        ("alpha:", f"{exact.alpha:g}"),
-        ("Coverage:", f"at least {1 - exact.alpha:g}"),
-        ("Order statistic:", f"{exact.k} of {exact.n}"),
-        ("Infinite:", str(exact.open_rows)),
-        ("Not an interval:", str(len(exact.pieces))),
-    ]
-    right = [("Mean width:", _mean_width(exact)), ("Distance to exact:", _number(exact.certified_gap))]
-    names = ("Stable width:", "Due to stability:", "Largest tau:", "Median tau:")
-    values = ["none"] * 4
-    if not isinstance(stable, str):
-        median = _number(np.median(stable.tau)) if len(stable.tau) else "none"
-        share = percent(stable.stability_share)
-        values = [_mean_width(stable), share, _number(stable.largest_tau), median]
-    right += zip(names, values, strict=True)
-    return [_pairs(f"Conformal intervals at {where}", left, right)]
-
-
-def _band_table(made: _Intervals, levels: Sequence[float], where: str) -> SimpleTable:
-    """Of the intervals about the band between the outer levels."""
-    finite = made.width[np.isfinite(made.width)]
-    left = [
-        ("Method:", made.method),
-        ("Band:", f"{levels[0]:g} to {levels[-1]:g}"),
-        ("alpha:", f"{made.alpha:g}"),
-        ("Order statistic:", f"{made.k} of {made.n}"),
-    ]
-    right = [
-        ("Mean width:", _mean_width(made)),
-        ("Narrowest:", _number(np.min(finite) if len(finite) else np.inf)),
-        ("Widest:", _number(np.max(finite) if len(finite) else np.inf)),
-        ("Infinite:", str(int(np.sum(np.isinf(made.width))))),
-    ]
-    return _pairs(f"Conformal intervals at {where}", left, right)
 
 
 def _pairs(title: str | None, left: _Pairs, right: _Pairs) -> SimpleTable:
     """A table of name-value pairs in two columns; without a title it goes on from the table above."""
     form = fmt_2cols if title else {**fmt_2cols, "table_dec_above": None}
+    pad = len(left) - len(right)
+    left, right = left + [("", "")] * -pad, right + [("", "")] * pad
     right = [(f"  {name:<19}", value) for name, value in right]
     tables = []
     for pairs in (left, right):
@@ -255,25 +247,11 @@ def _pairs(title: str | None, left: _Pairs, right: _Pairs) -> SimpleTable:
     return tables[0]
 
 
-def _interval_notes(exact: _Intervals | str) -> list[str]:
-    if isinstance(exact, str):
-        return [f"No intervals: {exact}."]
-    notes = [
-        f"Guarantee: {_guarantee(exact)}.",
-        "The exact full conformal sets are narrower on average by at most 'Distance to exact'. 'Stable "
-        "width' is what one fit for all new rows certifies, with the share of it that is owed to "
-        "stability; tau is how far a new response can move its own prediction.",
-    ]
-    if exact.pieces:
-        notes.append("Some sets are not intervals: the intervals are their hulls.")
-    if exact.k > exact.n:
-        notes.append("Too few rows for this alpha: the intervals are infinite.")
-    return notes
-
-
 def _fit_notes(results: _Results, design: Design) -> list[str]:
     notes = ["Coefficients are shrunk by the penalty; standard errors are not defined for them."]
     notes += _transformed_note(design)
+    if not results.model.standardize:
+        notes.append("Columns and response were taken as they are, not standardised.")
     if not results.converged:
         notes.append(
             "The solver did not reach its tolerance: intervals are wider by the certified radius. "
@@ -289,7 +267,7 @@ def _transformed_note(design: Design) -> list[str]:
 
 
 def _guarantee(intervals: _Intervals) -> str:
-    return f"{intervals.guarantee} ({'certified' if intervals.certified else 'NOT certified'})"
+    return intervals.guarantee if intervals.certified else f"{intervals.guarantee} (NOT certified)"
 
 
 def _mean_width(intervals: _Intervals) -> str:

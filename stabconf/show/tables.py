@@ -5,9 +5,11 @@ Summaries, width reports and written reports are put together from these.
 
 import html
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import takewhile
 
-__all__ = ["Table", "cell", "latex_escaped", "markdown_escaped", "percent", "shortened"]
+__all__ = ["Table", "cell", "latex_escaped", "markdown_escaped", "percent", "shortened", "told_apart"]
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -47,6 +49,36 @@ def shortened(text: object, width: int) -> str:
     text = str(text)
     tail = (width - 3) // 3
     return text if len(text) <= width else f"{text[: width - 3 - tail]}...{text[-tail:]}"
+
+
+def told_apart(labels: Iterable[object], width: int) -> list[str]:
+    """Labels that are cut to a width and still differ where they did before.
+
+    >>> told_apart(["Economics, first year, day", "Economics, third year, day", "Law"], 18)
+    ['...first year, day', '...third year, day', 'Law']
+    """
+    texts = list(map(str, labels))
+    made = [shortened(text, width) for text in texts]
+    for cut in set(made):
+        alike = {text for text, each in zip(texts, made, strict=True) if each == cut}
+        if len(alike) < 2:
+            continue
+        shared = takewhile(lambda signs: len(set(signs)) == 1, zip(*alike, strict=False))
+        start = len(list(shared))  # the part that they share says nothing
+        for i, text in enumerate(texts):
+            if text in alike:
+                made[i] = _from(text, start, width)
+    if len(set(made)) < len(set(texts)):  # they differ here and there: a number tells them apart
+        places = {text: place for place, text in enumerate(dict.fromkeys(texts), 1)}
+        made = [f"{shortened(text, width - 5)} #{places[text]}" for text in texts]
+    return made
+
+
+def _from(text: str, start: int, width: int) -> str:
+    """So much of a text from where it starts to say something, or all of its end."""
+    begin = max(0, min(start, len(text) - (width - 3)))
+    end = begin + width - 3
+    return f"...{text[begin:end]}" if end >= len(text) else f"...{text[begin : end - 3]}..."
 
 
 def percent(share: float) -> str:

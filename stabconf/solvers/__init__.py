@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from .borrowed import by_scipy, by_statsmodels
 from .newton import by_newton
 from .problem import Problem, Solution, certify
-from .quasi_newton import by_scipy
 from .ties import TieBreak, smallest_norm, vanishing_ridge
 
 __all__ = [
@@ -26,7 +26,12 @@ __all__ = [
     "vanishing_ridge",
 ]
 
-SOLVERS: dict[str, Callable[..., Solution]] = {"auto": by_newton, "newton": by_newton, "scipy": by_scipy}
+SOLVERS: dict[str, Callable[..., Solution]] = {
+    "auto": by_newton,
+    "newton": by_newton,
+    "scipy": by_scipy,
+    "statsmodels": by_statsmodels,
+}
 
 
 def minimise(
@@ -44,12 +49,13 @@ def minimise(
     problem : Problem
     start : (p,) array, optional
         Warm start.
-    solver : {"auto", "newton", "scipy"}
-        "newton" (the default) is exact for LAD and quantile loss; "scipy" runs L-BFGS on the smoothed
-        objective and is honest about the difference through its radius.
+    solver : {"auto", "newton", "scipy", "statsmodels"}
+        "newton" is the default; "scipy" takes `scipy.optimize` (a linear programme where the problem is
+        one, else trust regions), "statsmodels" its QuantReg, where it applies.
     tol : float
         Relative duality gap at which the solution counts as converged.
     max_iter : int
+        Steps of the solver, at the most.
 
     Examples
     --------

@@ -64,21 +64,44 @@ class Envelope:
         """Gradient (p,) of the penalty's quadratic part and of the proximal term."""
         return self.problem.ridge * theta + self.damp * (theta - self.last.theta)
 
+    def value(self, here: Point) -> float:
+        """The smoothed objective, but for a constant."""
+        problem = self.problem
+        theta = here.theta
+        r = here.r + self.eps * (self.last.u - here.u) if self.has_prox else here.r
+        total = np.sum(problem.loss.value(r)) + theta @ (0.5 * problem.ridge * theta + problem.tilt)
+        total += 0.5 * self.damp @ np.square(theta - self.last.theta)
+        if self.has_prox:
+            total += 0.5 * self.eps * (here.u @ here.u)
+        if self.has_l1:
+            eps = self.eps * self.l1_unit
+            total += problem.lasso @ np.abs(theta + eps * (self.last.u1 - here.u1))
+            total += 0.5 * eps @ np.square(here.u1)
+        return float(total)
+
+    def gradient(self, here: Point) -> np.ndarray:
+        """The first derivative (p,)."""
+        return self.pull(here.theta) + here.u1 + self.problem.tilt - self.problem.X.T @ here.u
+
+    def hessian(self, here: Point) -> np.ndarray:
+        """The second derivative (p, p)."""
+        return _hessian(self.problem.X, *self._curvature(here))
+
     def newton_step(self, here: Point, gradient: np.ndarray) -> np.ndarray:
         """The inverse of the second derivative, times the gradient (p,)."""
-        problem = self.problem
-        loss = problem.loss
+        parts = self.problem.X, *self._curvature(here)
+        found = _wide_step(*parts, gradient)
+        return newton_step(_hessian(*parts), gradient) if found is None else found
+
+    def _curvature(self, here: Point) -> tuple[np.ndarray, np.ndarray]:
+        """Curvatures of the rows (n,) and of the other parts (p,)."""
+        loss = self.problem.loss
         w = loss.prox_curvature(here.u, self.eps) if self.has_prox else loss.curvature(here.r)
-        diagonal = problem.ridge + self.damp
+        diagonal = self.problem.ridge + self.damp
         if self.has_l1:
-            inside = np.abs(here.u1) < problem.lasso
+            inside = np.abs(here.u1) < self.problem.lasso
             diagonal = diagonal + np.where(inside, 1.0 / (self.eps * self.l1_unit), 0.0)
-        found = _wide_step(problem.X, w, diagonal, gradient)
-        if found is not None:
-            return found
-        hessian = gram(problem.X, w)
-        hessian.flat[:: len(hessian) + 1] += diagonal
-        return newton_step(hessian, gradient)
+        return w, diagonal
 
     def gradient_size(self, pull: np.ndarray, here: Point) -> np.ndarray:
         """Sizes (p,) that rounding errors of the gradient are relative to (Cauchy-Schwarz in the rows)."""
@@ -130,9 +153,9 @@ def minimise_envelope(stage: Envelope, target: float, max_iter: int) -> tuple[Po
     previous = math.inf
     here = stage.point(stage.last.theta, stage.last.r)
     for steps in range(max_iter + 1):
-        pull = stage.pull(here.theta)
-        gradient = pull + here.u1 + problem.tilt - problem.X.T @ here.u
-        error = (np.abs(gradient) / stage.gradient_size(pull, here)).max(initial=0.0)
+        gradient = stage.gradient(here)
+        size = stage.gradient_size(stage.pull(here.theta), here)
+        error = (np.abs(gradient) / size).max(initial=0.0)
         if error <= target or steps == max_iter or (error <= 1e-9 and error > 0.5 * previous):
             break
         previous = error
@@ -198,6 +221,13 @@ def gram(X: np.ndarray, w: np.ndarray) -> np.ndarray:
         part = X[block] * np.sqrt(w[block, None])
         total += part.T @ part
     return total
+
+
+def _hessian(X: np.ndarray, w: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
+    """``X' diag(w) X + diag(diagonal)`` (p, p)."""
+    hessian = gram(X, w)
+    hessian.flat[:: len(hessian) + 1] += diagonal
+    return hessian
 
 
 def newton_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:

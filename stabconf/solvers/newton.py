@@ -8,15 +8,23 @@ design. For smooth losses this is Newton with a line search.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 from scipy import linalg
 
-from .envelope import Point, envelope_of, gram, minimise_envelope, newton_step
+from .envelope import Envelope, Point, envelope_of, gram, minimise_envelope, newton_step
 from .problem import Problem, Solution, certify
 
-__all__ = ["by_newton"]
+__all__ = [
+    "active_set",
+    "by_newton",
+    "certified",
+    "multipliers_method",
+    "start_at",
+    "typical",
+]
 
 _SAMPLE = 1.5  # rows of the first, coarse fit, and of the working set, per root of n p
 _APPROACH, _APPROACH_STEPS = 0.05, 3  # width and number of steps on all rows before a working set
@@ -44,16 +52,19 @@ def by_newton(
     if start is None:
         start = np.zeros(p)
         if many_rows:
-            coarse, nit = _multipliers_method(
-                _subsample(problem, sample), start, max_iter, narrowest=_ROUGH
-            )
+            few = _subsample(problem, sample)
+            coarse, nit = multipliers_method(few, start_at(few, start), max_iter, narrowest=_ROUGH)
             start = coarse.theta
     # Without a ridge part the rows near 0 alone need not have a minimiser.
     if many_rows and problem.loss.kind == "step" and np.all(problem.ridge > 0):
         found, steps = _working_set(problem, start, sample, max_iter)
     else:
-        found, steps = _multipliers_method(problem, start, max_iter)
-    nit += steps
+        found, steps = multipliers_method(problem, start_at(problem, start), max_iter)
+    return certified(problem, found, tol, nit + steps)
+
+
+def certified(problem: Problem, found: Point, tol: float, nit: int) -> Solution:
+    """The `Solution` at a point of the method of multipliers."""
     solution = certify(problem, found.theta, found.u, found.u1, tol=tol, nit=nit)
     tiny = (found.theta != 0) & (np.abs(found.u1) < problem.lasso)
     if tiny.any():  # an envelope leaves a coordinate near 0 that a kink holds at 0
@@ -101,8 +112,8 @@ def _working_set(problem: Problem, theta: np.ndarray, size: int, max_iter: int) 
     A few smoothed steps on all rows come first: they bring ``theta`` so close that few rows are near.
     """
     X, v = problem.X, problem.v
-    start = _start(problem, theta)
-    scale = _typical(start.r)
+    start = start_at(problem, theta)
+    scale = typical(start.r)
     stage = envelope_of(problem, start, _APPROACH * scale)
     here, nit = minimise_envelope(stage, 1e-3 * _APPROACH, _APPROACH_STEPS)
     theta, r, guess = here.theta, here.r, here.u
@@ -111,7 +122,8 @@ def _working_set(problem: Problem, theta: np.ndarray, size: int, max_iter: int) 
         near[np.argpartition(np.abs(r), size - 1)[:size]] = True
         u = np.where(near, 0.0, problem.loss.derivative(r))
         small = replace(problem, X=X[near], v=v[near], tilt=problem.tilt - X.T @ u)
-        found, steps = _multipliers_method(small, theta, max_iter - nit, scale=scale, u=guess[near])
+        near_start = start_at(small, theta, guess[near])
+        found, steps = multipliers_method(small, near_start, max_iter - nit, scale=scale)
         theta = found.theta
         guess[near] = found.u
         nit += steps
@@ -124,35 +136,36 @@ def _working_set(problem: Problem, theta: np.ndarray, size: int, max_iter: int) 
         size = min(2 * size, len(v))
 
 
-def _multipliers_method(
+def multipliers_method(
     problem: Problem,
-    theta: np.ndarray,
+    start: Point,
     max_iter: int,
     *,
     scale: float | None = None,
-    u: np.ndarray | None = None,
     narrowest: float = _NARROWEST,
+    inner: Callable[[Envelope, float, int], tuple[Point, int]] = minimise_envelope,
 ) -> tuple[Point, int]:
-    """Newton inside, multiplier updates outside; returns the best point and the number of steps.
+    """Smooth problems inside, multiplier updates outside; returns the best point and the number of steps.
 
-    ``scale`` is the residuals' typical size where ``theta`` is already near the minimiser, ``u`` a
-    guess of the multipliers; the rounds end once the envelope is ``narrowest`` and nothing improves.
+    ``scale`` is the residuals' typical size where ``start`` is already near the minimiser; the rounds end
+    once the envelope is ``narrowest`` and nothing improves. ``inner`` minimises an envelope to a relative
+    gradient in a number of steps.
     """
     steps_only = problem.loss.kind == "step"
     loosest = 1e-4 if narrowest == _NARROWEST else 1e-2
-    here = best = _start(problem, theta, u)
+    here = best = start
     # A start that fits every row leaves rounding errors, which are no size to go by.
-    size = scale or max(_typical(here.r), _SMALLEST * _typical(problem.v))
+    size = scale or max(typical(here.r), _SMALLEST * typical(problem.v))
     stage = envelope_of(problem, here, (_WARM if scale else _WIDEST) * size)
     one_stage = not (stage.has_prox or stage.has_l1 or stage.damp.any())
-    finish = _active_set if steps_only else _polish
+    finish = active_set if steps_only else _polish
     # Steep slopes (linex) need envelopes that are narrow against the slope, not only the residual.
     thinnest = narrowest * size * (1.0 if steps_only else 1e-6)
     least = math.inf
     nit = stalled = 0
     for _ in range(_ROUNDS):
         target = 1e-14 if one_stage else min(loosest, (stage.eps / size) ** 2)
-        here, steps = minimise_envelope(stage, target, max_iter - nit)
+        here, steps = inner(stage, target, max_iter - nit)
         nit += steps
         candidates = [here]
         narrow = one_stage or stage.eps <= _FINISH * size
@@ -174,13 +187,13 @@ def _multipliers_method(
     return best, nit
 
 
-def _start(problem: Problem, theta: np.ndarray, u: np.ndarray | None = None) -> Point:
+def start_at(problem: Problem, theta: np.ndarray, u: np.ndarray | None = None) -> Point:
     """The point at ``theta`` with multipliers of its rows (zeros by default)."""
     n, p = problem.X.shape
     return Point(theta, problem.residuals(theta), np.zeros(n) if u is None else u, np.zeros(p))
 
 
-def _active_set(problem: Problem, here: Point) -> Point:
+def active_set(problem: Problem, here: Point) -> Point:
     """The exact solution, provided that the rows with inner multipliers are those fitted exactly.
 
     Rows (and L1 coordinates) strictly inside their slope range must be at 0; with the others' slopes
@@ -241,7 +254,7 @@ def _polish(problem: Problem, here: Point) -> Point:
     return best
 
 
-def _typical(r: np.ndarray) -> float:
+def typical(r: np.ndarray) -> float:
     """A typical size of the residuals (of a thousand of them) that are not 0 but for rounding errors."""
     size = np.abs(r[:: max(1, len(r) // 1000)])
     size = size[size > 1e-9 * np.max(size, initial=0.0)]

@@ -15,9 +15,10 @@ from scipy import linalg
 
 from .problem import Problem, Solution, certify
 
-__all__ = ["TieBreak", "smallest_norm", "vanishing_ridge"]
+__all__ = ["TieBreak", "column_rank", "smallest_norm", "vanishes", "vanishing_ridge"]
 
 _VANISHING = 1e-9  # ridge weight per row, in units of the columns, that stands for one tending to 0
+_NEGLIGIBLE = 2.0  # in units of the weights that vanish, which depend on the rows
 _BELOW_L1 = 1e-4
 _DEPENDENT = 1e-10  # columns of length 1 that are nearer than this to the span of others depend on them
 _FEW = 100  # columns up to which a smaller space is not worth having
@@ -89,7 +90,7 @@ def smallest_norm(problem: Problem) -> TieBreak:
         return _row_space(problem)
     if problem.loss.kind == "step":
         return vanishing_ridge(problem)
-    rank = _rank(problem.X)
+    rank = column_rank(problem.X)
     if rank == problem.X.shape[1]:
         return TieBreak()
     if problem.ridge.any() or problem.lasso.any():
@@ -117,7 +118,13 @@ def vanishing_ridge(problem: Problem) -> TieBreak:
     return TieBreak(extra=np.where(problem.ridge > 0, 0.0, weight))
 
 
-def _rank(X: np.ndarray) -> int:
+def vanishes(problem: Problem) -> bool:
+    """Whether the ridge part of a problem is none, or does no more than break ties."""
+    alone = vanishing_ridge(replace(problem, ridge=np.zeros(len(problem.ridge))))
+    return alone.extra is not None and bool(np.all(problem.ridge <= _NEGLIGIBLE * alone.extra))
+
+
+def column_rank(X: np.ndarray) -> int:
     """Number of columns that do not depend on others, whatever their units."""
     norms = np.linalg.norm(X, axis=0)
     columns = X[:, norms > 0] / norms[norms > 0]

@@ -19,6 +19,7 @@ from statsmodels.regression.mixed_linear_model import MixedLMResults
 from statsmodels.robust.robust_linear_model import RLMResults
 
 from ..checks import DEFAULT_ALPHA, check_alpha
+from ..data.design import Unseen
 from ..errors import InputError, InputTypeError, MismatchWarning, warn_user
 from ..results.options import New, Numbers, Side
 from .adapters import objective_of, unwrapped
@@ -49,6 +50,7 @@ def conformal(
     *,
     penalty: Any = None,
     l1_ratio: float | None = None,
+    unseen: Unseen = "raise",
     fit_options: Mapping[str, Any] | None = None,
     **inputs: Input,
 ) -> StatsmodelsResults | RefittedResults:
@@ -72,6 +74,8 @@ def conformal(
         The ``alpha`` and ``L1_wt`` that ``fit_regularized`` was given. statsmodels does not keep them; one
         number for all coefficients (or for all but the intercept) is read off the coefficients, one per
         coefficient must be given here. So must any of a model that is refitted.
+    unseen : {"raise", "nan"}
+        What is done with new rows of a level that training did not have; see `stabconf.fit`.
     fit_options : mapping, optional
         Options of ``fit`` that statsmodels does not keep, for refits: ``{"maxiter": 500}`` say. A
         `MismatchWarning` says where some are lacking.
@@ -134,7 +138,9 @@ def conformal(
     if objective is None:
         design, refit, taken = refit_of(res, penalty, l1_ratio, fit_options)
         params = pd.Series(np.asarray(res.params), index=_names(res), name="params")
-        refitted = RefittedResults(design, refit, taken, params, inputs, alpha, method)
+        refitted = RefittedResults(
+            design.leaving_unseen(unseen), refit, taken, params, inputs, alpha, method
+        )
         check_agreement(refitted, np.asarray(res.predict()))
         return refitted
     if inputs or fit_options:
@@ -142,7 +148,8 @@ def conformal(
         raise InputTypeError(
             f"{given} cannot be used with {objective[1].label}, which is not fitted again: drop it"
         )
-    made = StatsmodelsResults(*objective, res.params, alpha, method)
+    design, recipe = objective
+    made = StatsmodelsResults(design.leaving_unseen(unseen), recipe, res.params, alpha, method)
     _check_agreement(made)
     return made
 

@@ -18,7 +18,7 @@ import patsy
 from ..data.design import Design, build_design
 from ..data.frames import as_frame, check_duplicates, check_finite, collected, listed
 from ..data.units import ColumnKinds
-from ..errors import FormulaError, InputError
+from ..errors import InputError
 
 __all__ = ["ModelDesign", "design_of"]
 
@@ -161,23 +161,14 @@ class ModelDesign(Design):
         frame, values, complete = self._complete_rows(new)
         rows = np.full((len(frame), len(self.names)), np.nan)
         if complete.any():
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")  # unseen categories would silently be the reference one
-                try:
-                    made = _matrix(self._info, values[complete])
-                except Exception as error:
-                    raise self._map_error(error) from error
+            try:
+                made = _matrix(self._info, values[complete])
+            except Exception as error:
+                if not hasattr(self._info, "factor_infos"):
+                    raise self._new_row_error(error, frame) from error
+                made = _matrix(self._info, self._placed(error, frame, values[complete]))
             rows[made.index.to_numpy()] = np.asarray(made, dtype=float)
         return rows, frame.index
-
-    def _map_error(self, error: Exception) -> InputError:
-        text = str(error).split("\n")[0]
-        if "categories" in text or "expected levels" in text:
-            return InputError(
-                f"exog has a category that training did not have ({text}): drop those rows, recode "
-                "them, or refit with data that has the category"
-            )
-        return FormulaError(f"exog cannot be put through {self.formula!r}: {text}")
 
     def __getstate__(self) -> dict[str, Any]:
         if hasattr(self._info, "factor_infos"):
@@ -194,5 +185,7 @@ class ModelDesign(Design):
 def _matrix(info: Any, frame: pd.DataFrame) -> pd.DataFrame:
     """The design of a frame by formulaic or patsy, without the rows that lack a value."""
     if hasattr(info, "get_model_matrix"):
-        return info.get_model_matrix(frame, na_action="drop")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # unseen categories would silently be the reference one
+            return info.get_model_matrix(frame, na_action="drop")
     return patsy.build_design_matrices([info], frame, NA_action="drop", return_type="dataframe")[0]

@@ -14,17 +14,28 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from ..data.design import Design
+from ..data.design import Design, Unseen
 from ..data.frames import by_label
 from ..data.units import ColumnKinds, column_units
 from ..errors import DataWarning, InputError, warn_user
 from ..results.asking import ask_intervals
-from ..results.options import Bound, Folds, Groups, New, Numbers, Options, PerRow, Side, given_options
+from ..results.options import (
+    Bound,
+    Folds,
+    Groups,
+    New,
+    Numbers,
+    Options,
+    PerRow,
+    Side,
+    Units,
+    given_options,
+)
 from ..results.regression import ObjectiveResults
 from ..results.rows import Rows
 from ..results.spec import ModelSpec
-from ..sets import Fits, Intervals, UserScore
-from ..show.summary import Summary, summarise_model
+from ..sets import Fits, PairScore, UserScore
+from ..show.summary import FitSummary, summarise_model
 from .adapters import Recipe
 
 __all__ = ["StatsmodelsResults"]
@@ -101,7 +112,7 @@ class StatsmodelsResults(ObjectiveResults):
         weights: PerRow = None,
         conditional: str | None = None,
         scale: PerRow = None,
-        score: str | UserScore | None = None,
+        score: str | UserScore | PairScore | None = None,
         bound: Bound = None,
         inner: bool | None = None,
         tol: float | None = None,
@@ -112,6 +123,9 @@ class StatsmodelsResults(ObjectiveResults):
         calibration: float | None = None,
         folds: Folds = None,
         random_state: int | np.random.Generator | None = None,
+        unseen: Unseen | None = None,
+        in_range: bool = False,
+        units: Units = None,
         n_jobs: int | None = None,
         progress: bool | None = None,
         to: str | None = None,
@@ -155,6 +169,7 @@ class StatsmodelsResults(ObjectiveResults):
         )
 
     conformity = _taking_weights(ObjectiveResults.conformity)
+    p_values = _taking_weights(ObjectiveResults.p_values)
     conformal_set = _taking_weights(ObjectiveResults.conformal_set)
     predictive = _taking_weights(ObjectiveResults.predictive)
     tau = _taking_weights(ObjectiveResults.tau)
@@ -187,8 +202,8 @@ class StatsmodelsResults(ObjectiveResults):
     def _described(self) -> str:
         return f"{self.recipe.label}, {self.recipe.penalty.describe()}"
 
-    def _tables(self, exact: Intervals | str, stable: Intervals | str, where: str) -> Summary:
-        return summarise_model(self, self._design, exact, stable, where)
+    def _fit_summary(self) -> FitSummary:
+        return summarise_model(self, self._design)
 
     def _rows(self, exog: New) -> tuple[Rows, pd.Index]:
         X, index = self._new_rows(exog)

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ..checks import DEFAULT_ALPHA, check_one_alpha, is_count, is_number
-from ..data.design import build_design, caller_scope
+from ..data.design import Design, build_design, caller_scope
 from ..errors import InputError, StabconfWarning
 from ..losses import Loss
 from ..results.fitting import fit_in_scope
@@ -65,7 +65,9 @@ class Selection:
 
     def __repr__(self) -> str:
         pilot = len(self.pilot_index)
-        return f"<Selection: penalty {self.penalty:g}, from {pilot} pilot rows; {self.results!r}>"
+        at = self.path[self.path["chosen"]].iloc[0]
+        judged = f"{_CRITERIA[self.criterion]} {at['criterion']:.4g} (se {at['se']:.2g})"
+        return f"<Selection: penalty {self.penalty:g}, {judged}, from {pilot} pilot rows; {self.results!r}>"
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """The criterion over penalties, the chosen one marked.
@@ -100,11 +102,13 @@ def select_penalty(
 ) -> Selection:
     """Choose the penalty on pilot rows, and fit to the others.
 
-    The pilot rows are drawn at random. Each penalty is judged on them by cross-validation, and the model
-    is then fitted to the rows that are left. Why the guarantee holds: given the pilot rows the penalty is a
-    constant, and the remaining rows are exchangeable with a new one, so that an exact interval of the
-    returned results covers with probability at least 1 - alpha. Choosing the penalty on the rows that the
-    intervals rest on has no such guarantee.
+    The pilot rows are drawn at random. Each penalty is judged on them by cross-validation, in folds that
+    share out the levels of categories. The largest penalty whose criterion is within one standard error of
+    the smallest is chosen, and the model is then fitted to the rows that are left.
+
+    Why the guarantee holds: given the pilot rows the penalty is a constant, and the remaining rows are
+    exchangeable with a new one, so that an exact interval of the returned results covers with probability
+    at least 1 - alpha. Choosing the penalty on the rows that the intervals rest on has no such guarantee.
 
     Parameters
     ----------
@@ -146,11 +150,12 @@ def select_penalty(
         raise InputError(f"criterion={criterion!r} is unknown: give one of {', '.join(_CRITERIA)}")
     alpha = check_one_alpha(alpha)
     penalties = as_penalties(penalties, _PENALTIES)
-    frame = build_design(formula, data, scope).frame_of(None)
+    design = build_design(formula, data, scope)
+    frame = design.frame_of(None)
     count = _pilot_count(pilot, len(frame), folds)
     order = generator(random_state).permutation(len(frame))
     rest = np.sort(order[count:])
-    parts = [frame.iloc[np.sort(part)] for part in np.array_split(order[:count], folds)]
+    parts = [frame.iloc[np.sort(part)] for part in _folds(design, order[:count], folds)]
     fit = partial(fit_in_scope, scope, formula, loss=loss, l1_ratio=l1_ratio, standardize=standardize)
     values, coverage = np.empty((2, folds, len(penalties)))
     with progress_bar(folds, "fold", "choosing", progress) as bar, warnings.catch_warnings():
@@ -158,8 +163,7 @@ def select_penalty(
         for held in range(folds):
             training = pd.concat(parts[:held] + parts[held + 1 :])
             share = len(rest) / len(training)  # a penalty is per row: the same in total
-            first = fit(training, penalty=share * penalties[0])
-            _check_fold(first, parts[held])
+            first = fit(training, penalty=share * penalties[0], unseen="nan")
             for place, penalty in enumerate(penalties):
                 fitted = first._with_penalty(share * penalty)
                 values[held, place], coverage[held, place] = _judged(fitted, parts[held], criterion, alpha)
@@ -193,24 +197,20 @@ def _pilot_count(pilot: float, n: int, folds: int) -> int:
     return count
 
 
+def _folds(design: Design, pilot: np.ndarray, folds: int) -> list[np.ndarray]:
+    """Pilot rows in folds of nearly one size, with the levels of categories spread over them."""
+    levels = design.X[pilot][:, design.kinds.categorical]
+    sorted_by_level = pilot[np.lexsort(levels.T)] if levels.shape[1] else pilot
+    return [sorted_by_level[fold::folds] for fold in range(folds)]
+
+
 def _judged(fitted: Results, held: pd.DataFrame, criterion: str, alpha: float) -> tuple[float, float]:
     """Criterion and coverage (NaN where not measured) on held-out pilot rows."""
     if criterion == "width":
         shown = shown_of(fitted, held, alpha, None, {"method": "exact"})
-        return mean_finite(shown.widths), float(np.mean(shown.hits))
+        return mean_finite(shown.widths), float(np.nanmean(shown.hits))
     r = fitted._design.responses(held) - fitted.predict(held).to_numpy()
-    return float(np.mean(fitted._fitted.loss.value(r / fitted._fitted.scale))), np.nan
-
-
-def _check_fold(fitted: Results, held: pd.DataFrame) -> None:
-    """Refuse held-out pilot rows with a category that the other folds do not have."""
-    try:
-        fitted.predict(held)
-    except InputError as error:
-        raise InputError(
-            f"a fold of the pilot rows cannot be predicted from the others ({error}): make the column "
-            "categorical (.astype('category')) or merge rare categories, or give a larger pilot"
-        ) from error
+    return float(np.nanmean(fitted._fitted.loss.value(r / fitted._fitted.scale))), np.nan
 
 
 def _errors(values: np.ndarray) -> np.ndarray:
@@ -222,11 +222,13 @@ def _errors(values: np.ndarray) -> np.ndarray:
 
 
 def _best(path: pd.DataFrame) -> float:
-    """The penalty with the smallest criterion; of equal ones the largest."""
+    """The largest penalty whose criterion is within one standard error of the smallest."""
     values = path["criterion"].to_numpy()
     if not np.isfinite(values).any():
         raise InputError(
             "the intervals of the pilot rows are infinite at every penalty: give a larger pilot, a larger "
             "alpha, or criterion='loss'"
         )
-    return float(path["penalty"].to_numpy()[np.flatnonzero(values == np.nanmin(values))[-1]])
+    least = np.nanargmin(values)
+    near = values <= values[least] + np.nan_to_num(path["se"].to_numpy()[least])
+    return float(path["penalty"].to_numpy()[near].max())

@@ -111,11 +111,13 @@ class _Walk:
         if self.score.sign == -direction:
             return self._behind(direction)
         far = self._end(direction)
-        if math.isfinite(far):
-            return far, OUT
+        return (far, OUT) if math.isfinite(far) else (self._as_far_as_can_be(direction), UNKNOWN)
+
+    def _as_far_as_can_be(self, direction: int) -> float:
+        """A size of the new residual up to which to look where no end of it is certain."""
         with np.errstate(invalid="ignore", divide="ignore"):
             steep = float(np.abs(self.fits.loss.inverse_derivative(direction * _STEEP)))
-        return min(_FAR, steep if steep > 0 else _FAR), UNKNOWN
+        return min(_FAR, steep if steep > 0 else _FAR)
 
     def _behind(self, direction: int) -> tuple[float, str]:
         """The same behind a one-sided set, where far responses are in it.
@@ -133,7 +135,7 @@ class _Walk:
             if self.own * np.max(self.score.norms(moved)) <= far:
                 return far, IN
             far *= 2.0
-        return _FAR, UNKNOWN
+        return self._as_far_as_can_be(direction), UNKNOWN
 
     def _end(self, direction: int) -> float:
         """A size of the new residual beyond which none is in the set; inf where unknown.

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..tables import percent
-from .style import BAND, BLACK, BLUE, PALE_PALETTE, new_axes, short
+from .style import BAND, BLACK, BLUE, PALE_PALETTE, new_axes, short, shorts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,10 +48,10 @@ def draw_widths(
         return ax
     values = [widths[labels == group] for group in labels.categories]
     names = []
-    for group, each in zip(labels.categories, values, strict=True):
+    for group, each in zip(shorts(labels.categories, 24), values, strict=True):
         infinite = int(np.sum(np.isinf(each)))
         more = f", {infinite} infinite" if infinite else ""
-        names.append(f"{short(group, 24)}\n(n = {int(np.sum(~np.isnan(each)))}{more})")
+        names.append(f"{group}\n(n = {int(np.sum(~np.isnan(each)))}{more})")
     if names:
         _boxes(ax, values, names, [BAND] * len(names))
     ax.set_ylabel(short(name, 32))

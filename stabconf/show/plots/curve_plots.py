@@ -22,6 +22,7 @@ from .style import (
     legend,
     new_axes,
     short,
+    shorts,
 )
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ def draw_coverage_by(
     label = f"as asked for, {percent(nominal)}"
     ax.axvline(nominal, color=GREY, linewidth=1.0, linestyle="--", label=label)
     counts = first["count"].loc[known].astype(int)
-    names = [f"{short(group, 24)}\n(n = {count})" for group, count in zip(known, counts, strict=True)]
+    named = zip(shorts(known, 24), counts, strict=True)
+    names = [f"{group}\n(n = {count})" for group, count in named]
     ax.set_yticks(places, names)
     ax.set_ylim(0.4, len(known) + 0.6)
     ax.set_xlim(_rounded_down(lowest), 1.01)
@@ -138,7 +140,7 @@ def draw_stability(
     for (name, look), values in zip(_METHODS.items(), widths.T, strict=True):
         if np.isfinite(values).any():
             ax.plot(x, values, markersize=5, label=name, **look)
-    _penalty_axis(ax, x, chosen)
+    _penalty_axis(ax, x, chosen, "this fit")
     if np.isfinite(widths).any() and np.nanmax(widths) > 8 * np.nanmin(widths):
         ax.set_yscale("log")
     ax.set_ylabel(f"mean width for {short(response, 24)}, alpha = {alpha:g}")
@@ -159,18 +161,18 @@ def draw_criterion(path: pd.DataFrame, chosen: float, label: str, ax: "Axes | No
     x, y, se = (path[name].to_numpy() for name in ("penalty", "criterion", "se"))
     ax.fill_between(x, y - se, y + se, color=PALE, linewidth=0, label="one standard error")
     ax.plot(x, y, color=GREEN, marker="o", markersize=5, label="on the pilot rows")
-    _penalty_axis(ax, x, chosen)
+    _penalty_axis(ax, x, chosen, "chosen")
     ax.set_ylabel(label)
     legend(ax, 3)
     return ax
 
 
-def _penalty_axis(ax: "Axes", x: np.ndarray, chosen: float) -> None:
-    """A logarithmic axis, with room for a penalty of 0, and the chosen penalty marked."""
+def _penalty_axis(ax: "Axes", x: np.ndarray, marked: float, why: str) -> None:
+    """A logarithmic axis, with room for a penalty of 0, and one penalty marked."""
     positive = x[x > 0]
     if len(positive) and (x == 0).any():
         ax.set_xscale("symlog", linthresh=positive.min(), linscale=0.5)
     elif len(positive):
         ax.set_xscale("log")
-    ax.axvline(chosen, color=RED, linewidth=1.2, linestyle="--", label=f"chosen: {chosen:g}")
+    ax.axvline(marked, color=RED, linewidth=1.2, linestyle="--", label=f"{why}: {marked:g}")
     ax.set_xlabel("penalty")

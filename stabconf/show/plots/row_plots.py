@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..shown import Shown
 from ..tables import percent
-from .style import BAND, BLACK, BLUE, GREY, PALE, RED, legend, new_axes, short
+from .style import BAND, BLACK, BLUE, GREY, PALE, RED, legend, new_axes, short, shorts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -145,7 +145,7 @@ def _draw_responses(ax: "Axes", shown: Shown, places: np.ndarray, y: np.ndarray)
 def _scale_x(ax: "Axes", levels: list[str] | None, places: np.ndarray) -> None:
     """Names of the levels, or limits with a small margin."""
     if levels is not None:
-        ax.set_xticks(range(len(levels)), [short(level, 18) for level in levels])
+        ax.set_xticks(range(len(levels)), shorts(levels, 18))
         ax.set_xlim(-0.6, len(levels) - 0.4)
         if len(levels) > 6:
             ax.tick_params(axis="x", rotation=45)

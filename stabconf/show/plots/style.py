@@ -1,9 +1,9 @@
 """What the figures share: palette, axes, labels."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from ..tables import shortened
+from ..tables import shortened, told_apart
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -22,6 +22,7 @@ __all__ = [
     "legend",
     "new_axes",
     "short",
+    "shorts",
 ]
 
 BLACK, ORANGE, GREEN, BLUE = "#000000", "#e69f00", "#009e73", "#0072b2"
@@ -53,4 +54,13 @@ def legend(ax: "Axes", columns: int = 2, handles: "Sequence[Artist] | None" = No
 
 def short(text: object, width: int = 48) -> str:
     """A label that fits its axis; dollar signs are no mathematics here."""
-    return shortened(text, width).replace("$", r"\$")
+    return _no_mathematics(shortened(text, width))
+
+
+def shorts(texts: Iterable[object], width: int) -> list[str]:
+    """Labels that fit, and differ where the texts do."""
+    return list(map(_no_mathematics, told_apart(texts, width)))
+
+
+def _no_mathematics(text: str) -> str:
+    return text.replace("$", r"\$")

@@ -1,0 +1,160 @@
+"""Back to the units of the response where a formula transforms it: ``units="response"``.
+
+Intervals, predictions, tables, figures and reports call `as_units`. An increasing transform keeps coverage:
+a response lies between the ends if and only if its transform lies between theirs.
+"""
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..errors import InputError, InputTypeError
+from .design import Design
+from .formulas import column_of
+
+__all__ = ["ResponseUnits", "as_units"]
+
+Transform = Callable[[np.ndarray], Any]
+
+
+def _square(values: np.ndarray) -> np.ndarray:
+    """The inverse of the root; what lies below 0 is not the root of anything, and 0 is the nearest."""
+    return np.maximum(values, 0.0) ** 2
+
+
+def _exp10(values: np.ndarray) -> np.ndarray:
+    return 10.0**values
+
+
+_INVERSES: dict[Any, Transform] = {
+    np.log: np.exp,
+    np.log1p: np.expm1,
+    np.log10: _exp10,
+    np.log2: np.exp2,
+    np.sqrt: _square,
+}
+
+
+@dataclass(frozen=True)
+class ResponseUnits:
+    """The way from the model's response to the response itself, and back.
+
+    Attributes
+    ----------
+    response : str
+        Name of the response in its own units.
+    column : str
+        The column that has it; "" where it is an expression.
+    forward, inverse : callables
+        From the response to the model's, and back; both increasing.
+    """
+
+    response: str
+    column: str
+    forward: Transform
+    inverse: Transform
+
+    def back(self, values: np.ndarray) -> np.ndarray:
+        """Values of the model's response, of any shape, in units of the response."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(self.inverse(np.asarray(values, dtype=float)), dtype=float)
+
+    def there(self, values: np.ndarray) -> np.ndarray:
+        """Responses as the model has them."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self.forward(np.asarray(values, dtype=float)), dtype=float)
+
+    def observed(self, frame: pd.DataFrame, y: np.ndarray | None) -> np.ndarray | None:
+        """Responses of the rows of a frame: its column where it has one, for digits get lost on the way
+        there and back; else from the model's responses ``y``, None where these are not known."""
+        if self.column and list(frame.columns).count(self.column) == 1:
+            values = pd.to_numeric(frame[self.column], errors="coerce")
+            return values.to_numpy(dtype=float, na_value=np.nan)
+        return None if y is None else self.back(y)
+
+
+def as_units(units: Any, design: Design) -> ResponseUnits | None:
+    """What ``units`` asks for; None for the units of the model's response.
+
+    ``units`` is None, "response", or a pair of functions, from the response to the model's and back.
+
+    Examples
+    --------
+    >>> from stabconf.data.design import build_design
+    >>> design = build_design("np.log10(y) ~ x", {"y": [1.0, 10.0, 100.0], "x": [0.0, 1.0, 3.0]}, {})
+    >>> made = as_units("response", design)
+    >>> made.response, made.back(np.array([-1.0, 2.0])).tolist()
+    ('y', [0.1, 100.0])
+    """
+    if units is None:
+        return None
+    if isinstance(units, str):
+        if units != "response":
+            raise InputError(f"units={units!r} is unknown: give 'response', or a pair of functions")
+        return _read_off(design) if design.transformed else None
+    pair = units if isinstance(units, (tuple, list)) else ()
+    if len(pair) != 2 or not all(map(callable, pair)):
+        raise InputTypeError(
+            f"units={units!r} is not a pair of functions: give 'response', or the way there and the way "
+            "back, such as (np.cbrt, lambda z: z**3)"
+        )
+    name, column, _ = _call(design.response, {})
+    made = ResponseUnits(name or f"{design.response}, back-transformed", column, *pair)
+    _check_inverse(made, np.unique(design.y), design.response)
+    return made
+
+
+def _read_off(design: Design) -> ResponseUnits:
+    """The inverse of the function on the left side of the formula."""
+    name, column, function = _call(design.response, design._scope)
+    if function not in _INVERSES:
+        known = ", ".join(f"np.{each.__name__}" for each in _INVERSES)
+        raise InputError(
+            f"units='response' does not know the way back from {design.response!r}: it knows {known}; give "
+            "a pair of functions, such as units=(np.cbrt, lambda z: z**3)"
+        )
+    return ResponseUnits(name, column, function, _INVERSES[function])
+
+
+def _call(code: str, scope: Mapping[str, Any]) -> tuple[str, str, Any]:
+    """The argument of a call in words, the column that it is ("" for an expression), and the function;
+    "", "" and None for what is no call of one argument."""
+    try:
+        node = ast.parse(code, mode="eval").body
+    except SyntaxError:
+        return "", "", None
+    while isinstance(node, ast.Call) and ast.unparse(node.func) == "I" and len(node.args) == 1:
+        node = node.args[0]
+    if not isinstance(node, ast.Call) or len(node.args) != 1 or node.keywords:
+        return "", "", None
+    name, *rest = ast.unparse(node.func).split(".")
+    function = scope.get(name, np if name in ("np", "numpy") else getattr(np, name, None))
+    for attribute in rest:
+        function = getattr(function, attribute, None)
+    argument = ast.unparse(node.args[0])
+    column, _ = column_of(argument)
+    return column or argument, column, function if isinstance(function, np.ufunc) else None
+
+
+def _check_inverse(units: ResponseUnits, y: np.ndarray, response: str) -> None:
+    """Refuse functions that do not invert each other at the training responses, or do not increase."""
+    values = units.back(y)
+    if values.shape != y.shape or not np.all(np.isfinite(values)):
+        raise InputError(
+            f"the second function of units does not turn the responses {response!r} into finite numbers, "
+            "one each: give the way there, and the way back"
+        )
+    if not np.allclose(units.there(values), y, rtol=1e-6, atol=1e-9 * float(np.max(np.abs(y)))):
+        raise InputError(
+            f"the functions of units do not invert each other at the responses {response!r}: give the way "
+            "from the response to the model's, and the way back"
+        )
+    if np.any(np.diff(values) <= 0):
+        raise InputError(
+            f"the functions of units do not increase at the responses {response!r}, so that a lower end "
+            "would become an upper one: fit the negative of the response, '-1 / y' instead of '1 / y' say"
+        )
