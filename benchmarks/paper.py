@@ -22,14 +22,12 @@ from common import (
     parse_arguments,
 )
 from matplotlib.ticker import LogLocator, NullFormatter
-from sklearn.base import clone
 from sklearn.datasets import make_regression
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.neural_network import MLPRegressor
 from splits import Contender, by, coverage_cell, ends, measured
 
 import stabconf
-from stabconf.rank import Peers, conformal_rank, kth_smallest
 from stabconf.study.comparison import oracle
 
 ALPHA = 0.1
@@ -69,13 +67,18 @@ def fitter(formula, **options):
     return lambda training: stabconf.fit(formula, training, **options)
 
 
+def seeing(table):
+    """The ends of the refit that has seen the new response."""
+    return lambda fitted, new: ends(oracle(fitted, new, new[table.response], ALPHA))
+
+
 # LAD -----------------------------------------------------------------------------------------------
 
 
 def lad_contenders(table):
     """The paper's model, and at smaller penalties."""
     methods = {
-        "oracle": lambda fitted, new: ends(oracle(fitted, new, new[table.response], ALPHA)),
+        "oracle": seeing(table),
         "split": by("split", ALPHA),
         "root": by("root", ALPHA, tol=TOLERANCE, progress=False),
         "stable, paper": by("stable", ALPHA, bound="paper"),
@@ -100,72 +103,23 @@ def estimator_contenders(table, slow):
     network = MLPRegressor(solver="sgd", alpha=0.5, max_iter=max(len(table.frame) // 10, 1), random_state=0)
     boosting = GradientBoostingRegressor(random_state=0)
     settings = [
-        ("network", network, "iterations*norm/n", "stable, T norm / N"),
-        ("boosting", boosting, "norm/n", "stable, norm / N"),
-        ("boosting", boosting, tenth_of_norms, "stable, norm / 10"),
+        ("network", network, "iterations*norm/n", "replace-one, T norm / N"),
+        ("boosting", boosting, "norm/n", "replace-one, norm / N"),
+        ("boosting", boosting, "norm/10", "replace-one, norm / 10"),
     ]
     out = []
     for label, estimator, tau, name in settings:
         fit = fitter(formula, estimator=estimator, tau=tau, standardize=False)
         yardsticks = {
-            "oracle": estimator_oracle(table),
+            "oracle": seeing(table),
             "split": by("split", ALPHA),
-            "root": estimator_root,
+            "root": by("root", ALPHA, tol=TOLERANCE, progress=False),
         }
         first = not any(contender.label == label for contender in out)
-        methods = {**(yardsticks if first else {}), name: by("stable", ALPHA)}
+        methods = {**(yardsticks if first else {}), name: by("replace_one", ALPHA, progress=False)}
         wide = len(table.features) > WIDE
         out.append(Contender(label, fit, methods, {"root": slow} if wide else {}))
     return out
-
-
-def tenth_of_norms(X, rows):
-    """The bounds |x| / 10 of the training rows and of each new one."""
-    trained, new = (np.linalg.norm(part, axis=1) / 10 for part in (X, rows))
-    return np.column_stack([np.tile(trained, (len(rows), 1)), new])
-
-
-def refitted(fitted, row, z):
-    """An estimator's predictions at the training rows and at ``row``, refitted with it at response z."""
-    X, y = np.vstack([fitted._fits.X, row]), np.append(fitted._fits.y, z)
-    predicted = clone(fitted.model.estimator).fit(X, y).predict(X)
-    return predicted, np.abs(y - predicted)
-
-
-def new_features(fitted, new):
-    """New rows as the estimator is given them."""
-    return fitted._features(fitted._new_rows(new)[0])
-
-
-def estimator_oracle(table):
-    """The ends of the refit that has seen the new response."""
-
-    def make(fitted, new):
-        k, out = conformal_rank(ALPHA, fitted.nobs), []
-        for row, z in zip(new_features(fitted, new), new[table.response], strict=True):
-            predicted, scores = refitted(fitted, row, z)
-            far = kth_smallest(scores[:-1], k)
-            out.append([predicted[-1] - far, predicted[-1] + far])
-        return np.array(out)
-
-    return make
-
-
-def estimator_root(fitted, new):
-    """Full conformal ends of an estimator by bisection, between its prediction and beyond all responses."""
-    y, out = fitted._fits.y, []
-    reach = 0.5 * np.ptp(y)
-    for row, middle in zip(new_features(fitted, new), fitted.predict(new), strict=True):
-        found = []
-        for inside, outside in ((middle, y.min() - reach), (middle, y.max() + reach)):
-            while abs(outside - inside) > TOLERANCE:
-                z = 0.5 * (inside + outside)
-                _, scores = refitted(fitted, row, z)
-                kept = Peers(len(scores) - 1).p(scores[:-1] >= scores[-1]) > ALPHA
-                inside, outside = (z, outside) if kept else (inside, z)
-            found.append(outside)
-        out.append(found)
-    return np.array(out)
 
 
 # Tables and figures of lengths ---------------------------------------------------------------------
@@ -216,7 +170,10 @@ def box_plots(results, models):
             lengths = [one.loc[one["method"] == method, "length"] for method in methods]
             drawn = ax.boxplot(lengths[::-1], orientation="horizontal", patch_artist=True, widths=0.6)
             for box, method in zip(drawn["boxes"], methods[::-1], strict=True):
-                box.set(facecolor="#56b4e9" if method.startswith("stable") else "#e69f00", alpha=0.7)
+                box.set(
+                    facecolor="#56b4e9" if method.startswith(("stable", "replace")) else "#e69f00",
+                    alpha=0.7,
+                )
             labels = [
                 f"{method}\ncovers {one.loc[one['method'] == method, 'coverage'].mean():.2f}"
                 for method in methods
@@ -261,8 +218,8 @@ def estimator_experiment(report, tables, repeats, slow, seed, output):
         results[table.name] = runs
         lines += length_lines(table, runs, 1)
     note = (
-        f"{NOTE} The bounds are the paper's, of which nobody has shown that they hold: stable intervals of "
-        "estimators are not certified. Root finding refits some 25 times a row: where there are more than "
+        f"{NOTE} The bounds are the paper's, of which nobody has shown that they hold: such intervals are "
+        "not certified. Root finding refits some 25 times a row: where there are more than "
         f"{WIDE} columns it has {slow} permutations. It assumes an interval, which boosting's set need not "
         "be: far responses get a leaf of their own, so their residuals are small."
     )

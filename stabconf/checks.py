@@ -4,14 +4,23 @@ Each names the argument, the offending value and what to do.
 """
 
 import numbers
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeGuard
 
 import numpy as np
 
 from .errors import DataWarning, InputError, InputTypeError, warn_user
 
-__all__ = ["DEFAULT_ALPHA", "check_alpha", "check_candidates", "check_one_alpha", "is_count", "is_number"]
+__all__ = [
+    "DEFAULT_ALPHA",
+    "check_alpha",
+    "check_candidates",
+    "check_numbers",
+    "check_one_alpha",
+    "check_shares",
+    "is_count",
+    "is_number",
+]
 
 DEFAULT_ALPHA = 0.05  # wherever none is given
 _MEANT = 0.9  # an alpha from here on is taken for a confidence level, and questioned
@@ -39,23 +48,42 @@ def is_count(value: object, least: int = 1) -> TypeGuard[int]:
     return isinstance(value, numbers.Integral) and is_number(value) and value >= least
 
 
+def check_numbers(
+    values: object, name: str, allowed: Callable[[float], bool], fix: str
+) -> tuple[list[float], bool]:
+    """Numbers, each of which is ``allowed``, as a list, and whether a single one was given.
+
+    Examples
+    --------
+    >>> check_numbers([1, 2.5], "z", np.isfinite, "give finite numbers")
+    ([1.0, 2.5], False)
+    """
+    found, single = _as_list(values)
+    if not found:
+        raise InputError(f"{name}=[] is empty: {fix}")
+    for value in found:
+        if not is_number(value):
+            raise InputTypeError(f"{name}={value!r} is a {type(value).__name__}: {fix}")
+        if not allowed(value):
+            raise InputError(f"{name}={value!r} is not allowed: {fix}")
+    return [float(value) for value in found], single
+
+
+def check_shares(values: object, name: str, what: str, such_as: str) -> tuple[list[float], bool]:
+    """Numbers between 0 and 1, both excluded, as `check_numbers` gives them."""
+    return check_numbers(values, name, lambda one: 0 < one < 1, f"give {what} between 0 and 1, {such_as}")
+
+
 def check_alpha(alpha: object) -> tuple[list[float], bool]:
     """Alphas as a list, and whether a single number was given."""
-    values, single = _as_list(alpha)
-    if not values:
-        raise InputError("alpha=[] is empty: give a number such as 0.05, or several")
-    for value in values:
-        if not is_number(value):
-            raise InputTypeError(f"alpha={value!r} is a {type(value).__name__}: give a number such as 0.05")
-        if not 0 < value < 1:
-            raise InputError(f"alpha={value!r} is not allowed: give a miscoverage between 0 and 1")
+    values, single = check_shares(alpha, "alpha", "a miscoverage", "such as 0.05, or several")
     if single and values[0] >= _MEANT:
         warn_user(
             f"alpha={values[0]:g} is the share of responses that may lie outside: the intervals cover "
             f"{1 - values[0]:.0%}. For intervals that cover {values[0]:.0%} give alpha={1 - values[0]:.2g}",
             DataWarning,
         )
-    return [float(value) for value in values], single
+    return values, single
 
 
 def check_one_alpha(alpha: object) -> float:
@@ -66,17 +94,32 @@ def check_one_alpha(alpha: object) -> float:
     return values[0]
 
 
-def check_candidates(z: object, name: str = "z") -> np.ndarray:
-    """Candidate responses as an array of finite numbers."""
-    values, _ = _as_list(z)
-    if not values:
-        raise InputError(f"{name}=[] is empty: give a candidate response, or several")
-    for value in values:
-        if not is_number(value):
-            raise InputTypeError(f"{name}={value!r} is a {type(value).__name__}: give numbers")
-        if not np.isfinite(value):
-            raise InputError(f"{name}={value!r} is not allowed: give finite candidate responses")
-    return np.array(values, dtype=float)
+def check_candidates(z: object, y: np.ndarray, name: str = "z") -> tuple[np.ndarray, list]:
+    """Candidate responses as finite numbers (g,), and as they were given.
+
+    Labels stand for the responses 0, 1, ... in the order given, which those of training, ``y`` (n,), must
+    be too.
+
+    Examples
+    --------
+    >>> check_candidates(["low", "high"], np.array([0, 1, 1]))
+    (array([0., 1.]), ['low', 'high'])
+    """
+    labels, _ = _as_list(z)
+    if not (labels and all(isinstance(label, (str, bool, np.bool_)) for label in labels)):
+        numbers, _ = check_numbers(z, name, np.isfinite, "give finite numbers, or labels of categories")
+        return np.array(numbers), labels
+    codes = np.arange(len(labels), dtype=float)
+    strays = y[~np.isin(y, codes)]
+    if len(set(labels)) < len(labels):
+        raise InputError(f"{name}={labels!r} has a label twice: give each once")
+    if len(strays):
+        raise InputError(
+            f"{name}={labels!r} are labels, which stand for the responses 0 to {len(labels) - 1} in this "
+            f"order, and a training response is {strays[0]:g}: code the responses so and give every label, "
+            "or give numbers"
+        )
+    return codes, labels
 
 
 def _as_list(values: object) -> tuple[list, bool]:

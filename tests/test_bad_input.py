@@ -94,7 +94,10 @@ NEW_CASES = {
     "alpha 1": (dict(alpha=1), r"alpha=1 is not allowed"),
     "alpha -1": (dict(alpha=-1), r"alpha=-1 is not allowed"),
     "alpha NaN": (dict(alpha=np.nan), r"alpha=nan is not allowed"),
-    "alpha is text": (dict(alpha="0.1"), r"alpha='0.1' is a str: give a number such as 0.05"),
+    "alpha is text": (
+        dict(alpha="0.1"),
+        r"alpha='0.1' is a str: give a miscoverage between 0 and 1, such as 0.05",
+    ),
     "alpha is a flag": (dict(alpha=True), r"alpha=True is a bool"),
     "alphas empty": (dict(alpha=[]), r"alpha=\[\] is empty"),
     "one alpha of several": (dict(alpha=[0.1, 2]), r"alpha=2 is not allowed"),
@@ -145,9 +148,10 @@ def test_summary_frame_takes_one_alpha(fitted):
     "z, message",
     [
         ([], r"z=\[\] is empty"),
-        (["a"], r"z='a' is a str: give numbers"),
+        (["a"], r"z=\['a'\] are labels, which stand for the responses 0 to 0 in this order"),
+        (["a", 1.0], r"z='a' is a str: give finite numbers, or labels"),
         ([np.inf], r"z=inf is not allowed: give finite"),
-        (None, r"z=None is a NoneType: give numbers"),
+        (None, r"z=None is a NoneType: give finite numbers"),
     ],
 )
 def test_bad_candidates_are_named_with_their_fix(z, message):

@@ -260,7 +260,7 @@ def test_bad_arguments_are_named_with_their_fix(results, spread):
     for quantiles, message in (
         ([], "is empty"),
         ([0.0, 0.5], "between 0 and 1"),
-        (["a"], "give levels such as"),
+        (["a"], "give levels between 0 and 1, such as"),
         ([0.1, 0.1], "a level twice"),
     ):
         with pytest.raises((InputError, InputTypeError), match=message):

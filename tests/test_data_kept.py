@@ -168,7 +168,7 @@ def test_later_changes_of_new_rows_change_no_prediction(results, frame):
 def test_later_changes_of_an_estimator_and_its_bounds_change_nothing():
     data, estimator, tau = drawn(), Mean(), np.full(N + 1, 0.1)
     res = stabconf.fit("y ~ x", data, estimator=estimator, tau=tau)
-    asked = [{"method": "stable"}, {"method": "split", "transductive": True}]
+    asked = [{"method": "replace_one"}, {"method": "split", "transductive": True}]
     wanted = [res.conf_int_conformal(NEW, alpha=0.3, **options) for options in asked]
     tau[...] = 9.0
     estimator.predict = lambda X: np.full(len(X), 1e3)

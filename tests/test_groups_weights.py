@@ -425,17 +425,21 @@ def test_estimators_take_groups_and_weights(frame, new):
             return np.polyval(self.slope, X[:, 0])
 
     res = stabconf.fit("y ~ x", frame, estimator=Line(), tau="norm/n")
-    for method in ("split", "cross", "cv+", "jackknife+", "stable"):
+    for method in ("split", "cross", "cv+", "jackknife+", "replace_one"):
         assert res.conf_int_conformal(new, 0.3, method, groups="g").notna().all(axis=None)
-    for method in ("split", "jackknife+", "stable"):
+    for method in ("split", "jackknife+", "replace_one"):
         assert res.conf_int_conformal(new, 0.3, method, weights="w").notna().all(axis=None)
-    ends = res.conf_int_conformal(new, 0.3, "stable", groups="g")
-    tau = res._fits.bounds(res._features(res._new_rows(new)[0]))
+    ends = res.conf_int_conformal(new, 0.3, "replace_one", groups="g", z_hat=1.0)
+    tau = res.tau(new).to_numpy()
+    x, fresh = (res._new_rows(rows)[0][:, 1:] for rows in (frame, new))
     for i in range(len(new)):
+        line = Line()
+        line.fit(np.vstack([x, fresh[i]]), np.append(frame["y"], 1.0))
         which = np.flatnonzero(frame.g == new.g.iloc[i])
         k = int(np.ceil(0.7 * (len(which) + 1)))
-        half = np.sort((np.abs(res.resid.to_numpy()) + tau[i, :-1])[which])[k - 1] + tau[i, -1]
-        assert ends["upper"].iloc[i] == pytest.approx(res.predict(new).iloc[i] + half)
+        size = np.abs(frame["y"].to_numpy() - line.predict(x))
+        half = np.sort((size + tau[i, :-1])[which])[k - 1] + tau[i, -1]
+        assert ends["upper"].iloc[i] == pytest.approx(line.predict(fresh[[i]])[0] + half)
 
 
 def test_bad_groups_and_weights_are_named_with_their_fix(results, frame, new):

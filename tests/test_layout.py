@@ -20,16 +20,17 @@ NOTEBOOKS = sorted((ROOT / "vignettes").glob("*.ipynb"))
 
 # The rooms in the order in which data walks through them: each may import those above it, and sees the
 # third-party packages named here.
-ROOMS = {
+ROOMS: dict[str, set[str]] = {
     "_version": set(),
     "errors": set(),
     "checks": {"numpy"},
     "files": set(),
     "rank": {"numpy"},
+    "threads": {"threadpoolctl"},
     "data": {"numpy", "pandas", "patsy", "narwhals"},
     "losses": {"numpy", "scipy"},
     "penalties": {"numpy"},
-    "solvers": {"numpy", "scipy"},
+    "solvers": {"numpy", "scipy", "statsmodels"},
     "stability": {"numpy", "scipy"},
     "path": {"numpy", "scipy"},
     "sets": {"numpy", "scipy", "tqdm"},
@@ -37,6 +38,7 @@ ROOMS = {
     "results": {"numpy", "pandas"},
     "statsmodels_plugin": {"numpy", "pandas", "patsy", "statsmodels"},
     "study": {"numpy", "pandas", "matplotlib"},
+    "demo": {"numpy", "pandas", "statsmodels"},
     "sklearn": {"numpy", "pandas", "sklearn"},
     "cli": {"pandas", "matplotlib", "statsmodels"},
     "__main__": set(),

@@ -1,8 +1,5 @@
 """Every other method against a computation of its own definition, and what they promise."""
 
-import pickle
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,15 +22,11 @@ from problems import (
 )
 from referee import p_value, refit, training_location_scale
 from scipy import optimize, stats
-from sklearn.ensemble import GradientBoostingRegressor
-from sklearn.linear_model import LinearRegression
-from sklearn.neural_network import MLPRegressor
 
 import stabconf
 from stabconf import AssumptionError, InputError, InputTypeError
 from stabconf.losses import LAD, LOSSES, Huber, LogCosh, Loss, Quantile, Squared
 from stabconf.rank import conformal_rank
-from stabconf.results.rows import Rows
 from stabconf.sets import METHODS, Fits, Method
 from stabconf.sets.intervals import Intervals as simple_intervals
 
@@ -331,115 +324,6 @@ def test_methods_cover_as_they_promise():
         assert count >= stats.binom.ppf(1e-4, draws, level), (method, count)
 
 
-# Any estimator ---------------------------------------------------------------------------------------
-
-ESTIMATORS = [
-    LinearRegression(),
-    GradientBoostingRegressor(n_estimators=20, random_state=0),
-    MLPRegressor(hidden_layer_sizes=(4,), max_iter=50, random_state=0, tol=1.0),
-]
-
-
-@pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda each: type(each).__name__)
-def test_any_estimator_gets_intervals_that_say_whether_they_are_certified(frame, estimator):
-    res = stabconf.fit("y ~ x + C(g)", frame, estimator=estimator, tau="norm/n")
-    assert res.predict(frame).equals(res.fittedvalues)
-    tau = res.conf_int_conformal(frame.iloc[:3], alpha=0.1, method="stable")
-    assert not tau.attrs["certified"] and "if the bounds" in tau.attrs["guarantee"]
-    X = np.column_stack([frame["g"] == "b", frame["g"] == "c", frame["x"]]).astype(float)
-    X = (X - X.mean(axis=0)) / [0.5, 0.5, frame["x"].std(ddof=0)]
-    bounds = np.linalg.norm(X, axis=1) / 61.0
-    half = np.sort(np.abs(res.resid) + bounds)[conformal_rank(0.1, 60) - 1] + bounds[:3]
-    np.testing.assert_allclose(tau["upper"] - res.predict(frame.iloc[:3]), half)
-    for method in ("split", "cross", "cv+"):
-        ends = res.conf_int_conformal(frame.iloc[:3], alpha=0.1, method=method)
-        assert ends.attrs["certified"] and np.isfinite(ends).all(axis=None)
-    text = res.summary(alpha=0.1, details=True).as_text()
-    assert re.search("Stable certified: +NO", text) and type(estimator).__name__[:10] in text
-    assert not hasattr(estimator, "n_features_in_"), "the user's object is left alone"
-
-
-@pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
-def test_tau_is_a_name_an_array_or_a_callable(frame):
-    network = ESTIMATORS[2]
-    plain = stabconf.fit("y ~ x", frame, estimator=network, tau="norm/n")
-    often = stabconf.fit("y ~ x", frame, estimator=network, tau="iterations*norm/n")
-    new = frame.iloc[:2]
-    first, second = (res.conf_int_conformal(new, alpha=0.1, method="stable") for res in (plain, often))
-    assert ((second["upper"] - second["lower"]) > (first["upper"] - first["lower"])).all()
-    none = stabconf.fit("y ~ x", frame, estimator=network, tau=np.zeros(61))
-    ends = none.conf_int_conformal(new, alpha=0.1, method="stable")
-    half = np.sort(np.abs(none.resid))[conformal_rank(0.1, 60) - 1]
-    np.testing.assert_allclose(ends["upper"] - none.predict(new), half)
-    called = stabconf.fit("y ~ x", frame, estimator=network, tau=lambda X, rows: np.zeros((len(rows), 61)))
-    pd.testing.assert_frame_equal(called.conf_int_conformal(new, alpha=0.1, method="stable"), ends)
-
-
-@pytest.mark.parametrize("side", ["two-sided", "upper", "lower"])
-def test_width_owed_to_the_users_bounds_is_said(frame, side):
-    """Bounds of 5 for the training rows and 2 for the new one move each end by 7."""
-    tau = np.append(np.full(60, 5.0), 2.0)
-    new, ends = frame.iloc[:4], {}
-    for bounds in (tau, np.zeros(61)):
-        res = stabconf.fit("y ~ x", frame, estimator=LinearRegression(), tau=bounds)
-        ends[bounds.sum()] = res.conf_int_conformal(new, alpha=0.1, method="stable", side=side)
-    wide, plain = ends.values()
-    res = stabconf.fit("y ~ x", frame, estimator=LinearRegression(), tau=tau)
-    (made,) = res._intervals(Rows(res._X[:4]), [0.1], "stable", side, {})
-    moved = sum(np.abs(wide[end] - plain[end]) for end in wide if np.isfinite(wide[end]).all())
-    np.testing.assert_allclose(moved, 7.0 * (2 if side == "two-sided" else 1))
-    np.testing.assert_allclose(made.surcharge, moved)
-    np.testing.assert_array_equal(made.tau, np.full(4, 2.0))
-    if side == "two-sided":
-        width = (wide["upper"] - wide["lower"]).mean()
-        assert wide.attrs["stability_share"] == pytest.approx(14.0 / width)
-        assert plain.attrs["stability_share"] == 0.0
-
-
-def test_width_owed_to_the_users_bounds_is_none_where_sets_are_open(frame):
-    res = stabconf.fit("y ~ x", frame, estimator=LinearRegression(), tau=np.full(61, 5.0))
-    with pytest.warns(stabconf.SampleSizeWarning):
-        ends = res.conf_int_conformal(frame.iloc[:4], alpha=0.001, method="stable")
-    assert np.isinf(ends).all(axis=None) and ends.attrs["stability_share"] == 0.0
-    weighted = res.conf_int_conformal(
-        frame.iloc[:4], alpha=0.1, method="stable", weights=(np.linspace(0.5, 2.0, 60), np.ones(4))
-    )
-    assert 0.0 < weighted.attrs["stability_share"] < 1.0
-
-
-def test_bad_estimators_and_taus_are_named_with_their_fix(frame):
-    with pytest.raises(InputTypeError, match=r"without fit\(\): give an object"):
-        stabconf.fit("y ~ x", frame, estimator="forest")
-    with pytest.raises(InputTypeError, match="not a class"):
-        stabconf.fit("y ~ x", frame, estimator=LinearRegression)
-    with pytest.raises(InputError, match="penalty cannot be combined with estimator"):
-        stabconf.fit("y ~ x", frame, estimator=LinearRegression(), penalty=1.0)
-    with pytest.raises(InputError, match="tau='root' is unknown"):
-        stabconf.fit("y ~ x", frame, estimator=LinearRegression(), tau="root")
-    with pytest.raises(InputError, match="tau is for an estimator"):
-        stabconf.fit("y ~ x", frame, tau="norm/n")
-    res = stabconf.fit("y ~ x", frame, estimator=LinearRegression())
-    with pytest.raises(AssumptionError, match="give tau"):
-        res.conf_int_conformal(frame, method="stable")
-    with pytest.raises(InputError, match="is not for any estimator"):
-        res.conf_int_conformal(frame, method="exact")
-    res = stabconf.fit("y ~ x", frame, estimator=LinearRegression(), tau=np.ones(3))
-    with pytest.raises(InputError, match="tau has shape"):
-        res.conf_int_conformal(frame, method="stable")
-
-
-def test_an_estimator_is_copied_when_fitted_and_survives_pickling(frame):
-    estimator = GradientBoostingRegressor(n_estimators=5, subsample=0.5)  # another one every time
-    res = stabconf.fit("y ~ x", frame, estimator=estimator)
-    before = res.predict(frame)
-    estimator.n_estimators = 500
-    pd.testing.assert_series_equal(res.predict(frame), before)
-    pd.testing.assert_series_equal(pickle.loads(pickle.dumps(res)).predict(frame), before)
-    no_intercept = stabconf.fit("y ~ x - 1", frame, estimator=LinearRegression())
-    assert np.isfinite(no_intercept.conf_int_conformal(frame, alpha=0.1)).all(axis=None)
-
-
 # Candidates, transduction, comparison, extension -----------------------------------------------------
 
 
@@ -456,6 +340,33 @@ def test_a_conformal_set_holds_the_candidates_with_a_large_p_value():
     assert sets["b"] is None and set(sets["a"]) <= {1, 2} and sets.attrs["p"].shape == (3, 4)
     with pytest.raises(InputError, match=r"candidates=\[\] is empty"):
         res.conformal_set(new, candidates=[])
+    named = res.conformal_set(new, candidates=["none", "few", "some", "many"], alpha=0.1)
+    for row in ("a", "c"):
+        assert named[row] == tuple(["none", "few", "some", "many"][z] for z in sets[row])
+    assert named["b"] is None and named.attrs["p"].columns.tolist() == ["none", "few", "some", "many"]
+    labelled = res.conformity(new, ["none", "few", "some", "many"])
+    assert labelled.loc[("a", "few"), "p"] == p.loc["a", 1]
+    np.testing.assert_array_equal(labelled, res.conformity(new, [0, 1, 2, 3]))
+    for labels, message in (
+        (["none", "few", "some"], "a training response is 3: code the responses so and give every label"),
+        (["none", "few", "few", "many"], "has a label twice"),
+        (["none", 1, 2, 3], "is a str: give finite numbers, or labels"),
+    ):
+        with pytest.raises((InputError, InputTypeError), match=message):
+            res.conformal_set(new, candidates=labels)
+
+
+def test_labels_are_candidates_of_bands_and_of_two_values_too():
+    rng = np.random.default_rng(5)
+    data = pd.DataFrame({"x": rng.standard_normal(60)})
+    data["y"] = (data["x"] + 0.4 * rng.standard_normal(60) > 0).astype(float)
+    new = data.iloc[:3]
+    for res in (stabconf.fit("y ~ x", data), stabconf.fit_quantiles("y ~ x", data)):
+        made = res.conformity(new, [False, True])
+        np.testing.assert_array_equal(made, res.conformity(new, [0.0, 1.0]))
+        assert made.index.get_level_values("z").tolist() == [False, True] * 3
+    with pytest.raises(InputError, match="give their labels in that order to conformity"):
+        stabconf.fit("g ~ x", data.assign(g=np.where(data["y"] > 0, "yes", "no")))
 
 
 @pytest.mark.filterwarnings("ignore::stabconf.StabilityWarning")
@@ -676,7 +587,7 @@ def test_bad_options_of_the_methods_are_named_with_their_fix(frame):
         ({"method": "cross", "folds": 2.5}, InputError, "folds=2.5 is not allowed"),
         ({"method": "grid", "points": 2}, InputError, "points=2 is not allowed"),
         ({"method": "root", "tol": 0}, InputError, "tol=0 is not allowed"),
-        ({"method": "interpolation", "queries": ["a"]}, InputError, "is not allowed: give a number of"),
+        ({"method": "interpolation", "queries": ["a"]}, InputTypeError, "give a number of responses"),
         ({"method": "stable", "bound": "foo", "alpha": 0.001}, InputError, "bound='foo' is unknown"),
         ({"method": "jackknife+", "folds": 3}, InputTypeError, "option 'folds' is unknown to method"),
     ]

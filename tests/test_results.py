@@ -407,7 +407,7 @@ def test_every_results_class_says_what_it_is(frame):
 CLASSES = {
     "loss": lambda frame: stabconf.fit("y ~ x1", frame, loss="huber", penalty=0.1),
     "quantiles": lambda frame: stabconf.fit_quantiles("y ~ x1", frame, penalty=0.1),
-    "estimator": lambda frame: stabconf.fit("y ~ x1", frame, estimator=LinearRegression()),
+    "estimator": lambda frame: stabconf.fit("y ~ x1", frame, estimator=LinearRegression(), tau=0.1),
     "statsmodels": lambda frame: stabconf.conformal(sm.OLS.from_formula("y ~ x1", frame).fit()),
 }
 NEEDED = {  # arguments of methods that have some, and what refuses on which classes
@@ -415,10 +415,8 @@ NEEDED = {  # arguments of methods that have some, and what refuses on which cla
     "conformal_set": {"candidates": [0.0, 1.0]},
 }
 REFUSED = {
-    "plot_conformity": {"estimator"},
     "plot_stability": {"quantiles", "estimator", "statsmodels"},
     "predictive": {"quantiles"},
-    "p_values": {"estimator"},
 }
 
 

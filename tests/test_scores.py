@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.formula.api as smf
 from problems import batch, draw, exact, fits_of, grid, parted_fits, replace_one, root, scored_stable, split
 from referee import refit
 
@@ -63,18 +64,21 @@ def test_sets_of_any_score_and_base_fit_hold_the_refitted_one_and_the_inner_is_h
     points = np.quantile(drawn.y, [[0.3, 0.7]])
     ways = ((scored_stable, {}), (replace_one, {"z_hat": points[:, 0]}), (batch, {"z_hat": points}))
     cases = [(UserScore(tilted_size, lipschitz=2.0), None), (None, sigma), ("squared", sigma), (LOGS, None)]
+    sets = []
     for given, scale in cases:
         asked = {"score": given, "scale": scale, "inner": True}
-        sets = [way(fits, drawn.new, [ALPHA], **asked, **more)[0] for way, more in ways]
-        trained, new = (np.ones(30), 1.0) if scale is None else (sigma.trained, sigma.new[0])
-        size = tilted_size if isinstance(given, UserScore) else np.abs
-        low, high = min(made.lower[0] for made in sets), max(made.upper[0] for made in sets)
-        for z in np.linspace(low - 2.0, high + 2.0, 41):
-            r = refit(drawn.X, drawn.y, drawn.new, z, loss, drawn.ridge, drawn.lasso)[0]
-            y = np.append(drawn.y, z)
-            scores = logarithmic(y, y - r) if given is LOGS else size(r / np.append(trained, new))
+        sets.append([way(fits, drawn.new, [ALPHA], **asked, **more)[0] for way, more in ways])
+    low = min(made.lower[0] for found in sets for made in found)
+    high = max(made.upper[0] for found in sets for made in found)
+    for z in np.linspace(low - 1.0, high + 1.0, 61):
+        r = refit(drawn.X, drawn.y, drawn.new, z, loss, drawn.ridge, drawn.lasso)[0]
+        y = np.append(drawn.y, z)
+        for (given, scale), found in zip(cases, sets, strict=True):
+            size = tilted_size if isinstance(given, UserScore) else np.abs
+            sizes = r if scale is None else r / np.append(sigma.trained, sigma.new)
+            scores = logarithmic(y, y - r) if given is LOGS else size(sizes)
             p = (1 + np.count_nonzero(scores[:-1] >= scores[-1] - 1e-9)) / 31
-            for made in sets:
+            for made in found:
                 if p > ALPHA:
                     assert made.lower[0] <= z <= made.upper[0], (z, p)
                 elif not np.isnan(made.inner_lower[0]):
@@ -187,6 +191,11 @@ def test_bad_scores_of_response_and_prediction_are_named_with_their_fix(frame):
         with pytest.raises(error, match=message):
             made()
     assert res.conf_int_conformal(frame.iloc[:2], alpha=0.1, score=LOGS).attrs["method"] == "stable"
+    weighted = smf.wls("y ~ x", frame, weights=frame["x"]).fit()
+    with pytest.raises(AssumptionError, match="a model with weights ranks weighted ones"):
+        stabconf.conformal(weighted).conf_int_conformal(
+            frame.iloc[:2], wls_weights="x", method="root", score=LOGS
+        )
 
 
 def test_the_closed_form_of_a_scaled_stable_set():

@@ -268,7 +268,7 @@ def test_every_method_and_option_of_held_out_rows_works():
     ):
         ends = made.conf_int_conformal(new, **options)
         assert not np.isnan(ends.to_numpy()).any()
-    with pytest.raises(InputError, match="not for any estimator"):
+    with pytest.raises(InputError, match="not for these results"):
         made.conf_int_conformal(new, method="exact")
     with pytest.raises(AssumptionError, match="transductive"):
         made.conf_int_conformal(new, transductive=True)

@@ -231,7 +231,8 @@ def both_sides(
     if factor.type != "numerical":
         levels = list(factor.categories)[:5]
         raise InputError(
-            f"{response} is not numeric (levels {levels}): convert it, with .astype(float) say"
+            f"{response} is not numeric (levels {levels}): convert it, with .astype(float) say; code "
+            "categories as 0, 1, ..., and give their labels in that order to conformity or conformal_set"
         )
     if left.shape[1] != 1:
         raise InputError(f"{response} has {left.shape[1]} columns: give one")

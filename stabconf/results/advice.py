@@ -15,6 +15,7 @@ from .spec import EstimatorSpec, ModelSpec
 __all__ = ["warn_about", "warn_of_thresholds"]
 
 _NAMED = 5  # groups that a warning names
+_LARGE = 0.5  # share of the width owed to stability that is worth a warning
 
 
 def warn_about(made: list[Intervals], model: ModelSpec | EstimatorSpec, ranking: Ranking | None) -> None:
@@ -23,13 +24,16 @@ def warn_about(made: list[Intervals], model: ModelSpec | EstimatorSpec, ranking:
     if short:
         warn_user(_too_few(min(short, key=lambda each: each.alpha), ranking), SampleSizeWarning)
         return
-    if not isinstance(model, ModelSpec):  # nothing is known of an estimator
+    share = max(intervals.stability_share for intervals in made)
+    if not isinstance(model, ModelSpec):  # nothing more is known of an estimator
+        if share > _LARGE:
+            fix = "use method='root' or 'split', or a smaller tau if you know one"
+            warn_user(f"tau makes up {share:.0%} of the mean width: {fix}", StabilityWarning)
         return
     n = int(np.max(made[0].n, initial=0))
     where = f"loss {model.loss.describe()}, penalty {model.penalty.describe()} and n = {n}"
     open_rows = max(intervals.open_rows for intervals in made)
     loosest = max(made, key=lambda each: np.count_nonzero(each.loose))
-    share = max(intervals.stability_share for intervals in made)
     if open_rows:
         text = f"{open_rows} intervals are infinite, for {_why_open(made[0], model.loss, where)}"
         warn_user(text, StabilityWarning)
@@ -41,7 +45,7 @@ def warn_about(made: list[Intervals], model: ModelSpec | EstimatorSpec, ranking:
             "method='stable'",
             StabilityWarning,
         )
-    elif share > 0.5:
+    elif share > _LARGE:
         fix = "use method='exact', raise penalty or add rows"
         warn_user(f"stability makes up {share:.0%} of the mean width with {where}: {fix}", StabilityWarning)
 

@@ -19,7 +19,7 @@ from ..data.groups import Ranking, as_ranking
 from ..data.response_units import ResponseUnits, as_units
 from ..errors import InputError, InputTypeError
 from ..rank import Peers
-from ..sets import Along, Intervals, cut
+from ..sets import Intervals, cut
 from ..sets.intervals import Pieces
 from .advice import warn_about, warn_of_thresholds
 from .options import Groups, New, Numbers, Options, PerRow, Side, as_along, as_folds, as_responses, as_scale
@@ -39,8 +39,8 @@ __all__ = [
 ]
 
 # p-values, and their bounds where there are any, of one row (p,) at candidates (g,), among its peers or
-# along a design: (1 or 3, g).
-PValues = Callable[[np.ndarray, np.ndarray, Peers, Along | None], np.ndarray]
+# along a design, or along None: (1 or more, g); where z_hat is given, it is told these responses too (b,).
+PValues = Callable[..., np.ndarray]
 
 # Attributes of an interval frame that are those of its `Intervals`; and those that differ by level.
 _KEPT = ("method", "bound", "side", "alpha", "k", "n", "certified", "guarantee", "stability_share")
@@ -54,7 +54,11 @@ _KEPT_ROWS = 100_000  # of at most so many rows
 def ask_intervals(
     results: "BaseResults", exog: New, alpha: Numbers, method: str, side: Side, options: Options
 ) -> pd.DataFrame:
-    """The frame of `conf_int_conformal`, with the options that were given."""
+    """The frame of `conf_int_conformal`, with the options that were given.
+
+    ``centre=True`` adds a column for tables and figures: predictions of the fit that made the intervals.
+    """
+    centre = options.pop("centre", False)
     exog, to = collected(exog), options.pop("to", "pandas")
     known = _call_pattern(results, exog, alpha, method, side, options)
     if "unseen" in options:
@@ -97,6 +101,10 @@ def ask_intervals(
         more |= {} if ranking is None else ranking.attrs(intervals, complete)
         more |= {} if formula is None else {"conditional": formula}
         frames.append(_interval_frame(intervals, complete, index, design, units, more))
+        if centre:
+            mean = results._predictions(rows.X)
+            mean[complete] = mean[complete] if intervals.centre is None else intervals.centre
+            frames[-1]["centre"] = mean if units is None else units.back(mean)
     asked = None if ranking is None or parts is None else ranking.asked_for(complete)
     if formula is None or not warn_of_thresholds(made, formula, index[complete]):
         warn_about(made, results.model, asked)
@@ -137,19 +145,22 @@ def ask_one_sided(
 def ask_p_values(
     results: "BaseResults",
     exog: New,
-    z: Numbers,
+    z: Numbers | Sequence[str],
     groups: Groups,
     weights: PerRow,
     names: Sequence[str],
     values: PValues,
     conditional: str | None = None,
+    z_hat: PerRow = None,
 ) -> pd.DataFrame:
     """The frame of ``conformity``, a column per name."""
-    candidates = check_candidates(z)
+    candidates, given = check_candidates(z, results._design.y)
     rows, index = results._rows(exog)
     each = np.broadcast_to(candidates, (len(rows), len(candidates)))
-    out = _p_values(results, exog, each, groups, weights, len(names), values, conditional)
-    return _conformity_frame(out, index, candidates, names)
+    out, pins = _p_values(results, exog, each, groups, weights, len(names), values, conditional, z_hat)
+    made = _conformity_frame(out, index, given, names)
+    made.attrs = {} if pins is None else {"z_hat": pins.tolist()}
+    return made
 
 
 def ask_own_p(
@@ -162,7 +173,8 @@ def ask_own_p(
     conditional: str | None = None,
 ) -> np.ndarray:
     """p-values of new rows at their own responses (m,), NaN where a row lacks a value."""
-    return _p_values(results, exog, y[:, None], groups, weights, 1, values, conditional)[:, 0, 0]
+    made, _ = _p_values(results, exog, y[:, None], groups, weights, 1, values, conditional)
+    return made[:, 0, 0]
 
 
 def _p_values(
@@ -174,25 +186,39 @@ def _p_values(
     count: int,
     values: PValues,
     conditional: str | None,
-) -> np.ndarray:
-    """The first ``count`` of ``values`` at the candidates (m, g) of each row, (m, count, g)."""
+    z_hat: PerRow = None,
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """The first ``count`` of ``values`` at the candidates (m, g) of each row, (m, count, g), and the
+    responses ``z_hat`` of each row (m, b), or None."""
     rows, _ = results._rows(exog)
     ranking, complete = _ranked(results, exog, rows, groups, weights)
     complete = complete & ~np.isnan(candidates).any(axis=1)
     along = None
     if conditional is not None:
-        if ranking is not None:
-            raise InputError("conditional= takes the place of groups and weights: drop one of them")
+        if ranking is not None or z_hat is not None:
+            raise InputError("conditional= takes the place of groups, weights and z_hat: drop one of them")
         along, complete = as_along(conditional, results._design, exog, complete)
+    at_hat = None
+    if z_hat is not None:
+        at_hat = np.full((len(rows), _count(z_hat)), np.nan)
+        frame = results._design.frame_of(exog)
+        told = as_responses(z_hat, frame, results._predictions(rows.X), complete)
+        at_hat[complete] = told.reshape(np.count_nonzero(complete), -1)
     places = np.flatnonzero(complete)
     everyone = [(np.arange(len(places)), Peers(results.nobs))]
     out = np.full((len(rows), count, candidates.shape[1]), np.nan)
     for which, peers in everyone if ranking is None else ranking.parts(complete):
         for i, at in enumerate(places[which]):
             own = None if along is None else along.take(slice(i, i + 1))
-            found = values(rows.as_fitted[at], candidates[at] * rows.root[at], peers.take(i), own)
+            more = () if at_hat is None else (at_hat[at] * rows.root[at],)
+            found = values(rows.as_fitted[at], candidates[at] * rows.root[at], peers.take(i), own, *more)
             out[at] = np.atleast_2d(found)[:count]
-    return out
+    return out, at_hat
+
+
+def _count(z_hat: PerRow) -> int:
+    """How many responses a row is given."""
+    return len(z_hat) if isinstance(z_hat, (list, tuple)) else 1
 
 
 def _ranked(
@@ -304,11 +330,11 @@ def _level_frame(frames: list[pd.DataFrame], alphas: list[float]) -> pd.DataFram
 
 
 def _conformity_frame(
-    values: np.ndarray, index: pd.Index, candidates: np.ndarray, columns: Sequence[str]
+    values: np.ndarray, index: pd.Index, candidates: Sequence[Any], columns: Sequence[str]
 ) -> pd.DataFrame:
     """p-values and their bounds (m, len(columns), g) in long form, indexed by row and candidate."""
     places = np.repeat(np.arange(len(index)), len(candidates))
-    labels = [index.take(places), np.tile(candidates, len(index))]
+    labels = [index.take(places), list(candidates) * len(index)]
     return pd.DataFrame(
         np.moveaxis(values, 1, 2).reshape(-1, len(columns)),
         index=pd.MultiIndex.from_arrays(labels, names=[index.name, "z"]),
@@ -316,7 +342,7 @@ def _conformity_frame(
     )
 
 
-def label_sets(p: np.ndarray, index: pd.Index, candidates: Sequence[float], alpha: float) -> pd.Series:
+def label_sets(p: np.ndarray, index: pd.Index, candidates: Sequence[Any], alpha: float) -> pd.Series:
     """Tuples of the candidates whose p-value (m, g) is above alpha; None where a row has none at all."""
     sets = np.empty(len(index), dtype=object)
     for i, values in enumerate(p):

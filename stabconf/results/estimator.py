@@ -1,6 +1,7 @@
 """Results of any estimator that has ``fit`` and ``predict``: the same intervals, labelled honestly."""
 
 import copy
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -8,10 +9,22 @@ import pandas as pd
 from ..data.design import Design
 from ..data.units import ColumnUnits
 from ..errors import InputError, InputTypeError
-from ..sets import ESTIMATOR_METHODS, TAUS, EstimatorFits, Intervals, make_intervals
+from ..sets import (
+    ESTIMATOR_METHODS,
+    TAUS,
+    EstimatorFits,
+    Intervals,
+    Score,
+    estimator_conformity,
+    make_intervals,
+    refit_p,
+    tau_in_words,
+)
 from ..sets.quality import errors_of
+from ..sets.request import check_side
 from ..show.summary import FitSummary, summarise_estimator
-from .options import Among, Options, Side
+from .asking import PValues, ask_p_values
+from .options import Among, Groups, New, Numbers, Options, PerRow, Side, as_responses
 from .presentation import Presentation
 from .rows import Rows
 from .spec import EstimatorSpec
@@ -23,7 +36,10 @@ class EstimatorResults(Presentation):
     """A fitted estimator and its conformal intervals; made by `stabconf.fit` with ``estimator``.
 
     ``conf_int_conformal`` takes the methods "split" (the one that "auto" gives), "cross", "cv+" and
-    "jackknife+", which are certified, and "stable", which rests on the bounds given as ``tau`` and is not.
+    "jackknife+", which hold rows out and are certified; "replace_one" and "batch", from fits that have the
+    new row with some response, which rest on ``tau`` and are not certified; and "root" and "grid", which
+    refit at every candidate. Methods that have the new row in the fit need an estimator that treats rows
+    alike, whatever their order; give it a seed, for refits that differ by chance move more than tau says.
 
     Examples
     --------
@@ -42,11 +58,100 @@ class EstimatorResults(Presentation):
     """
 
     model: EstimatorSpec
+    _full_sets = "root"
+    _enclosing = "replace_one"
 
     def __init__(self, model: EstimatorSpec, design: Design, columns: ColumnUnits) -> None:
         super().__init__(model, design, columns)
-        features = self._features(self._X)
-        self._fits = EstimatorFits(features, design.y, copy.deepcopy(model.estimator), model.tau)
+        given = copy.deepcopy(model.estimator), model.tau, design.intercept, model.standardize
+        self._fits = EstimatorFits(self._X, design.y, *given)
+
+    def conformity(
+        self,
+        exog: New,
+        z: Numbers,
+        side: Side = "two-sided",
+        *,
+        z_hat: PerRow = None,
+        groups: Groups = None,
+        weights: PerRow = None,
+        conditional: str | None = None,
+        n_jobs: int = 1,
+        progress: bool | None = None,
+    ) -> pd.DataFrame:
+        """The conformity function: p-values of candidate responses, each from a refit that has the new row
+        with that response.
+
+        Parameters
+        ----------
+        exog : DataFrame
+            New rows.
+        z : float or sequence of float
+            Candidate responses, the same for every row.
+        side, z_hat, groups, weights, conditional, n_jobs, progress : optional
+            As in `conf_int_conformal`; with several ``z_hat`` the bounds are the best of them.
+
+        Returns
+        -------
+        DataFrame
+            ``p``, bounds ``p_lo`` and ``p_up`` from the fit with the new row at ``z_hat``, which hold if
+            tau does (without tau they are 0 and 1), and their ``gap``. Indexed by the rows of ``exog``
+            and by ``z``; NaN where a row has a missing value.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from sklearn.linear_model import Ridge
+        >>> from statsmodels.datasets import engel
+        >>> data = engel.load_pandas().data
+        >>> res = stabconf.fit("foodexp ~ income", data, estimator=Ridge(), tau="estimate")
+        >>> res.conformity({"income": [500.0]}, z=[250.0, 400.0]).round(3).reset_index(drop=True)
+               p   p_lo   p_up    gap
+        0  0.114  0.081  0.322  0.242
+        1  0.915  0.470  1.000  0.530
+        """
+        check_side(side)
+        values = partial(estimator_conformity, self._fits, Score.of(side), n_jobs, progress)
+        names = ("p", "p_lo", "p_up", "gap")
+        return ask_p_values(self, exog, z, groups, weights, names, values, conditional, z_hat)
+
+    def tau(self, exog: New = None, z_hat: PerRow = "prediction") -> pd.DataFrame:
+        """The stability bounds in use: how far each prediction moves, at most, when the response of the new
+        row is replaced.
+
+        Parameters
+        ----------
+        exog : DataFrame, optional
+            New rows; the training rows by default.
+        z_hat : float, "prediction" or callable
+            Response of the new row in the fit that moves, which matters to ``tau="estimate"`` alone.
+
+        Returns
+        -------
+        DataFrame
+            A row per new row, a column per training row and one, ``"new"``, for the new row itself; in
+            units of the response.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from sklearn.linear_model import Ridge
+        >>> from statsmodels.datasets import engel
+        >>> data = engel.load_pandas().data
+        >>> res = stabconf.fit("foodexp ~ income", data, estimator=Ridge(), tau="norm/n")
+        >>> res.tau({"income": [500.0]}).shape
+        (1, 236)
+        """
+        rows, index = self._rows(exog)
+        complete = rows.complete
+        at = as_responses(z_hat, self._design.frame_of(exog), self._predictions(rows.X), complete)
+        if at.ndim > 1:
+            raise InputError("z_hat has several values a row: give one")
+        out = np.full((len(rows), self.nobs + 1), np.nan)
+        for i, z in zip(np.flatnonzero(complete), at, strict=True):
+            out[i] = self._fits.pinned(rows.X[i], z).tau
+        columns = pd.Index([*self._design.index, "new"], dtype=object)
+        return pd.DataFrame(out, index=index, columns=columns)
 
     @property
     def fit_quality(self) -> pd.Series:
@@ -54,20 +159,21 @@ class EstimatorResults(Presentation):
         return pd.Series(errors_of(self.resid.to_numpy()), name="fit_quality")
 
     def _fit_summary(self) -> FitSummary:
-        return summarise_estimator(self, self._design)
+        tau = None if self.model.tau is None else tau_in_words(self.model.tau)
+        return summarise_estimator(self, self._design, tau)
 
-    def _features(self, X: np.ndarray) -> np.ndarray:
-        """Design rows without the intercept, which estimators have of their own."""
-        return X if self._design.intercept is None else np.delete(X, self._design.intercept, axis=1)
+    def _p_of(self, side: Side) -> PValues:
+        check_side(side)
+        return partial(refit_p, self._fits, Score.of(side), 1, None)
 
     def _predictions(self, X: np.ndarray) -> np.ndarray:
         complete = ~np.isnan(X).any(axis=1)
         out = np.full(len(X), np.nan)
-        out[complete] = self._fits.predict(self._features(X[complete]))
+        out[complete] = self._fits.predict(X[complete])
         return out
 
     def _parts(self, rows: Rows) -> tuple[EstimatorFits, np.ndarray]:
-        return self._fits, self._features(rows.X)
+        return self._fits, rows.X
 
     def _intervals(
         self,
@@ -78,9 +184,7 @@ class EstimatorResults(Presentation):
         options: Options,
         parts: Among = None,
     ) -> list[Intervals]:
-        X = self._features(rows.X)
-        name = "split" if method == "auto" else method
-        return make_intervals(self._fits, X, alphas, name, side, options, parts, ESTIMATOR_METHODS)
+        return make_intervals(self._fits, rows.X, alphas, method, side, options, parts, ESTIMATOR_METHODS)
 
 
 def check_estimator(estimator: object, tau: object, given: list[str]) -> None:
@@ -95,5 +199,6 @@ def check_estimator(estimator: object, tau: object, given: list[str]) -> None:
             )
     if given:
         raise InputError(f"{' and '.join(given)} cannot be combined with estimator: it has its own")
-    if isinstance(tau, str) and tau not in TAUS:
-        raise InputError(f"tau={tau!r} is unknown: give one of {', '.join(map(repr, TAUS))}, or numbers")
+    if isinstance(tau, str) and tau not in (*TAUS, "estimate"):
+        known = ", ".join(map(repr, [*TAUS, "estimate"]))
+        raise InputError(f"tau={tau!r} is unknown: give one of {known}, numbers, or a callable")

@@ -3,7 +3,7 @@
 Options go through to ``conf_int_conformal``, so whatever method it has, these have.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -39,7 +39,10 @@ _PATH_ROWS = 100
 
 
 class Figures(CheckedResults):
-    """The figures of results; a part of every results class."""
+    """The figures of results; a part of every results class, which has ``conformity``."""
+
+    _full_sets = "exact"  # the method whose sets are those of the p-values
+    conformity: Callable[..., pd.DataFrame]
 
     def plot_intervals(
         self,
@@ -91,7 +94,8 @@ class Figures(CheckedResults):
         new : DataFrame
             One row.
         z : sequence of float, optional
-            Candidate responses; by default 201 of them about the set.
+            Candidate responses; by default 201 of them about the set, or 41 for an estimator, which is
+            refitted at each.
         alpha, side, bound
             As in `conf_int_conformal`.
         ax : matplotlib Axes, optional
@@ -106,12 +110,7 @@ class Figures(CheckedResults):
         >>> ax.get_xlabel()
         'candidate for foodexp'
         """
-        if not hasattr(self, "conformity"):
-            raise AssumptionError(
-                f"plot_conformity needs p-values of candidates, and {type(self).__name__} has none: fit "
-                "with a loss and a penalty"
-            )
-        shown = shown_of(self, new, alpha, None, {"method": "exact", "side": side})
+        shown = shown_of(self, new, alpha, None, {"method": self._full_sets, "side": side})
         if len(shown.frame) != 1 or np.isnan(shown.lower).any():
             raise InputError(
                 f"new has {len(shown.frame)} rows, {int(np.isnan(shown.lower).sum())} of them with missing "
@@ -119,8 +118,9 @@ class Figures(CheckedResults):
             )
         lower, upper = shown.lower[0], shown.upper[0]
         if z is None:
-            z = _candidates(lower, upper, shown.mean[0], self._design.y)
-        candidates = np.sort(check_candidates(z))
+            count = 201 if self._full_sets == "exact" else 41
+            z = _candidates(lower, upper, shown.mean[0], self._design.y, count)
+        candidates = np.sort(check_candidates(z, self._design.y)[0])
         p = self.conformity(new, candidates, side, **({} if bound is None else {"bound": bound}))
         # Without bounds the curve itself stands for them.
         exact, low, high = (p.get(name, p["p"]).to_numpy() for name in ("p", "p_lo", "p_up"))
@@ -306,10 +306,10 @@ def evenly(count: int, most: int) -> np.ndarray:
     return np.linspace(0, count - 1, min(count, most)).astype(int)
 
 
-def _candidates(lower: float, upper: float, prediction: float, y: np.ndarray) -> np.ndarray:
+def _candidates(lower: float, upper: float, prediction: float, y: np.ndarray, count: int) -> np.ndarray:
     """Candidates about the set, and about the responses where it is infinite."""
     reach = np.ptp(y)
     low = lower if np.isfinite(lower) else min(prediction, y.min()) - 0.2 * reach
     high = upper if np.isfinite(upper) else max(prediction, y.max()) + 0.2 * reach
     margin = 0.4 * (high - low) or 1.0
-    return np.unique(np.append(np.linspace(low - margin, high + margin, 199), [low, high]))
+    return np.unique(np.append(np.linspace(low - margin, high + margin, count - 2), [low, high]))

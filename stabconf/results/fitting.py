@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import is_count, is_number
+from ..checks import check_shares, is_count, is_number
 from ..data.cells import warn_of_levels
 from ..data.design import Design, build_design, caller_scope, learned_units
 from ..data.frames import copied
@@ -83,20 +83,26 @@ def fit(
     unseen : {"raise", "nan"}
         What is done with new rows of a level that training did not have, or beyond the knots of its
         splines: an error that names them, or NaN in their place and one warning.
-    solver : {"auto", "newton", "scipy"}
-        "newton" (the default) is exact for LAD and quantile loss, "scipy" runs L-BFGS.
+    solver : {"auto", "newton", "scipy", "statsmodels"}
+        "newton" is the default. "scipy" solves the same problem with `scipy.optimize`: LAD and quantile
+        loss without a ridge part as a linear programme (HiGHS), all else by trust regions. "statsmodels"
+        is its QuantReg, for LAD and quantile loss with ``penalty=0``. All three reach the same minimiser
+        and certificate, and methods that refit use the one asked for.
     tol : float
         Relative duality gap at which the fit counts as converged.
     max_iter : int
-        Newton steps.
+        Steps of the solver, at the most; a ConvergenceWarning says where they do not do.
     estimator : object, optional
         Anything with ``fit(X, y)`` and ``predict(X)``, a scikit-learn regressor say, instead of a loss and
         a penalty. It is given the design columns but for the intercept, and is copied, never changed.
-    tau : str, array or callable, optional
-        Stability bounds of the estimator, which nobody certifies: "norm/n" or "iterations*norm/n" as in
-        the paper, an array of the training rows' bounds and then the new row's (n + 1,), or a callable of
-        the training and the new design rows that returns (m, n + 1) of them. Needed for
-        ``method="stable"`` alone.
+    tau : str, float, array or callable, optional
+        How far each prediction of the estimator moves, at most, when the response of one row is replaced;
+        for ``method="replace_one"`` and "batch", and taken on trust. In units of the response: one number,
+        an array of the training rows' bounds and then the new row's (n + 1,), or a callable of the
+        training features (n, p) and the new row's (1, p) that returns them; or by the names of what the
+        paper tries, "norm/n", "iterations*norm/n" and "norm/10", of the norms of the feature rows.
+        "estimate" measures it for each new row: twice the largest movement over refits at 5 responses
+        from below to above all responses, which is estimated and not certified.
 
     Returns
     -------
@@ -174,9 +180,9 @@ def fit_quantiles(
     return _fit_quantiles(caller_scope(1), given)
 
 
-def fit_in_scope(scope: Mapping[str, Any], formula: str, data: Table, **options: Any) -> Results:
-    """`fit` of a loss, with the names that the formula sees besides the columns."""
-    return _fit_loss(scope, {**_DEFAULTS, **options, "formula": formula, "data": data})
+def fit_in_scope(scope: Mapping[str, Any], formula: str, data: Table, **options: Any) -> Any:
+    """`fit` with the names that the formula sees besides the columns."""
+    return _fit(scope, {**_DEFAULTS, **options, "formula": formula, "data": data})
 
 
 def _fit(scope: Mapping[str, Any], given: Options) -> Results | EstimatorResults:
@@ -252,17 +258,8 @@ def _check_converged(results: Results) -> None:
 
 def _check_levels(quantiles: Any) -> tuple[float, ...]:
     """Levels as an ascending tuple, each once."""
-    values: list[Any] = [quantiles] if np.isscalar(quantiles) or quantiles is None else list(quantiles)
-    if not values:
-        raise InputError("quantiles=[] is empty: give levels such as (0.05, 0.5, 0.95)")
-    for value in values:
-        if not is_number(value):
-            raise InputTypeError(
-                f"quantiles has {value!r}, a {type(value).__name__}: give levels such as (0.05, 0.5, 0.95)"
-            )
-        if not 0 < value < 1:
-            raise InputError(f"quantiles has {value!r}: give levels between 0 and 1, both excluded")
-    levels = tuple(sorted(float(value) for value in values))
+    values, _ = check_shares(quantiles, "quantiles", "levels", "such as (0.05, 0.5, 0.95)")
+    levels = tuple(sorted(values))
     if len(set(levels)) < len(levels):
         raise InputError(f"quantiles={quantiles!r} has a level twice: give each once")
     return levels

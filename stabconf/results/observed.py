@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..data.frames import copied
 from ..data.response_units import as_units
-from ..errors import AssumptionError, InputError
+from ..errors import InputError
 from .asking import PValues, ask_own_p
 from .base import BaseResults
 from .options import Groups, Level, New, PerRow, Side
@@ -25,14 +25,11 @@ _NEUTRAL = {"method", "tol", "budget", "units", "n_jobs", "progress"}
 class ObservedResults(BaseResults):
     """Results that can say how new responses agree with their intervals.
 
-    A subclass that knows p-values of candidates has ``_p_of(side)``.
+    A subclass has ``_p_of(side)``: p-values of one row at candidates.
     """
 
     def _p_of(self, side: Side) -> PValues:
-        raise AssumptionError(
-            f"{type(self).__name__} ({self._described()}) has no p-values of responses: fit with a loss "
-            "and a penalty"
-        )
+        raise NotImplementedError
 
     def p_values(
         self,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ..checks import is_number
-from ..errors import AssumptionError, InputError, InputTypeError, StabconfWarning
+from ..checks import check_numbers
+from ..errors import AssumptionError, StabconfWarning
 from ..sets import progress_bar
 from .options import New, Options
 
@@ -31,15 +31,9 @@ def as_penalties(penalties: Any, default: Iterable[float]) -> list[float]:
     """Penalties in increasing order, each once."""
     if penalties is None:
         return sorted(set(default))
-    values: list[Any] = [penalties] if np.isscalar(penalties) else list(penalties)
-    if not values:
-        raise InputError("penalties=[] is empty: give numbers such as [0.001, 0.01, 0.1, 1]")
-    for value in values:
-        if not is_number(value):
-            raise InputTypeError(f"penalties has {value!r}, a {type(value).__name__}: give numbers")
-        if not 0 <= value < np.inf:
-            raise InputError(f"penalties has {value!r}: give numbers, 0 or larger")
-    return sorted({float(value) for value in values})
+    fix = "give numbers, 0 or larger, such as [0.001, 0.01, 0.1, 1]"
+    values, _ = check_numbers(penalties, "penalties", lambda one: 0 <= one < np.inf, fix)
+    return sorted(set(values))
 
 
 def stability_path(

@@ -31,7 +31,7 @@ class Prediction:
 
     @property
     def predicted_mean(self) -> pd.Series:
-        """Predictions."""
+        """Predictions of the fit to all training rows."""
         return self._results.predict(self._exog, self._options.get("units"))
 
     def conf_int(self, alpha: Numbers = None) -> pd.DataFrame:
@@ -45,20 +45,22 @@ class Prediction:
         Returns
         -------
         DataFrame
-            ``mean`` (and the fitted quantiles, where several are), ``obs_ci_lower``, ``obs_ci_upper`` (and
-            the inner ends where asked for); with groups, weights or a fixed scale also ``group`` (or a
-            column for each of several), ``weight`` and ``scale``. Rows with missing values are kept, as
-            NaN.
+            ``mean``, the prediction of the fit that made the interval (where rows are held out, not the
+            fit to all of them; for folds the median of their fits), and the fitted quantiles, where several
+            are; ``obs_ci_lower``, ``obs_ci_upper`` (and the inner ends where asked for); with groups,
+            weights or a fixed scale also ``group`` (or a column for each of several), ``weight`` and
+            ``scale``. Rows with missing values are kept, as NaN.
         """
         given: Numbers = self._alpha if alpha is None else alpha
         if np.ndim(given) > 0:  # type: ignore[arg-type]
             raise InputTypeError(f"alpha={given!r}: summary_frame takes one number; loop, or use conf_int")
-        options = {**self._options, "to": "pandas"}
-        ends = self._results.conf_int_conformal(self._exog, alpha=given, **options)
+        asked = {**self._options, "alpha": given, "centre": True, "to": "pandas"}
+        ends = self._results.conf_int_conformal(self._exog, **asked)
+        columns = self._results._prediction_columns(self._exog, self._options.get("units"))
+        columns = columns.assign(mean=ends.pop("centre"))
         ends = ends.add_prefix("obs_ci_")
         attrs = ends.attrs
-        made = self._results._prediction_columns(self._exog, self._options.get("units"))
-        frame = pd.concat([made, ends], axis=1)
+        frame = pd.concat([columns, ends], axis=1)
         frame.columns.name = ends.columns.name
         for name, values in self._beside([*frame.columns]).items():
             frame[name] = values

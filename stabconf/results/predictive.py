@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from ..checks import check_one_alpha, is_count, is_number
+from ..checks import check_one_alpha, check_shares, is_count
 from ..data.frames import by_label, copied
 from ..errors import InputError, InputTypeError
 from ..rank import conformal_rank
@@ -145,8 +145,7 @@ class Predictive:
         ([487.9], [inf])
         """
         _check_step(step)
-        single = is_number(q)
-        levels = _check_levels([q] if single else q)
+        levels, single = check_shares(q, "q", "a probability", "such as 0.9, or several")
         alphas = [1.0 - level if step == "upper" else level for level in levels]
         out = self._ends(step, alphas)
         if single:
@@ -327,19 +326,6 @@ def _as_values(y: Any, index: pd.Index, several: bool = False) -> np.ndarray:
             f"y has shape {values.shape} for {len(index)} rows: give one number, one per row{more}"
         )
     return values
-
-
-def _check_levels(q: Any) -> list[float]:
-    """Probabilities as a list."""
-    levels = list(q) if np.iterable(q) and not isinstance(q, str) else [q]
-    if not levels:
-        raise InputError("q=[] is empty: give a probability such as 0.9, or several")
-    for level in levels:
-        if not is_number(level):
-            raise InputTypeError(f"q={level!r} is a {type(level).__name__}: give a number such as 0.9")
-        if not 0 < level < 1:
-            raise InputError(f"q={level!r} is not allowed: give a probability between 0 and 1")
-    return [float(level) for level in levels]
 
 
 def _check_step(step: str) -> None:

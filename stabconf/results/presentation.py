@@ -31,6 +31,8 @@ class Presentation(Figures):
     A subclass has ``_fit_summary()``: the summary of the fit, without intervals, and ``fit_quality``.
     """
 
+    _enclosing = "stable"  # the method that encloses full conformal sets by stability
+
     def _fit_summary(self) -> FitSummary:
         raise NotImplementedError
 
@@ -71,7 +73,7 @@ class Presentation(Figures):
         made = self._attempt(rows, level, self.default_method)
         more = None
         if details and not isinstance(made, str):
-            more = stability_lines(made, self._attempt(rows, level, "stable"))
+            more = stability_lines(made, self._attempt(rows, level, self._enclosing))
         return add_intervals(self._fit_summary(), made, where, more)
 
     def _attempt(self, rows: Rows, alpha: float, method: str) -> Intervals | str:

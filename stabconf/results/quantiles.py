@@ -16,6 +16,7 @@ from ..penalties import Penalty
 from ..rank import Peers
 from ..sets import BAND_METHODS, Along, BandFits, Fits, Intervals, band_conformity, make_intervals
 from ..show.summary import FitSummary, summarise_quantiles
+from ..threads import one_thread
 from .asking import PValues, ask_intervals, ask_p_values
 from .options import Among, Bound, Groups, New, Numbers, Options, PerRow, Side, Units, given_options
 from .presentation import Presentation
@@ -266,6 +267,7 @@ class QuantileResults(Presentation):
         named.insert(0, "mean", made[self._central])
         return named
 
+    @one_thread
     def _intervals(
         self,
         rows: Rows,

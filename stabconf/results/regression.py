@@ -24,6 +24,7 @@ from ..sets.quality import errors_of, pseudo_r2
 from ..sets.training import Fitted, Parts, fit_rows, residual_scale
 from ..show.summary import FitSummary, summarise
 from ..stability import default_bound
+from ..threads import one_thread
 from .asking import PValues, ask_p_values, label_sets
 from .options import Among, Bound, Groups, Level, New, Numbers, Options, PerRow, Side
 from .predictive import Predictive
@@ -67,7 +68,7 @@ class ObjectiveResults(Presentation):
     def conformity(
         self,
         exog: New,
-        z: Numbers,
+        z: Numbers | Sequence[str],
         side: Side = "two-sided",
         bound: Bound = None,
         groups: Groups = None,
@@ -80,8 +81,9 @@ class ObjectiveResults(Presentation):
         ----------
         exog : DataFrame
             New rows.
-        z : float or sequence of float
-            Candidate responses, the same for every row.
+        z : float or sequence of float or str
+            Candidate responses, the same for every row. Labels of categories stand for the responses 0, 1,
+            ... in the order given, as which training must have them.
         side, bound, groups, weights, conditional : optional
             As in `conf_int_conformal`. Along a formula p is the largest alpha at which a candidate is in
             the set, and has no stability bounds.
@@ -196,7 +198,7 @@ class ObjectiveResults(Presentation):
     def conformal_set(
         self,
         exog: New,
-        candidates: Sequence[float],
+        candidates: Sequence[float | str],
         alpha: Level = None,
         side: Side = "two-sided",
         groups: Groups = None,
@@ -208,8 +210,8 @@ class ObjectiveResults(Presentation):
         ----------
         exog : DataFrame
             New rows.
-        candidates : sequence of float
-            The values that a response can take; categories coded as numbers.
+        candidates : sequence of float or str
+            The values that a response can take, or labels of categories as in `conformity`.
         alpha, side, groups, weights : optional
             As in `conf_int_conformal`.
 
@@ -227,13 +229,23 @@ class ObjectiveResults(Presentation):
         >>> res.conformal_set({"income": [500.0]}, candidates=[100.0, 400.0, 900.0], alpha=0.1)
         0    (400.0,)
         dtype: object
+
+        Categories, which are coded 0, 1 and 2 in the data:
+
+        >>> data = {"x": [0.1, 0.3, 0.2, 1.1, 0.9, 1.2, 2.1, 1.8, 1.9], "size": [0, 0, 0, 1, 1, 1, 2, 2, 2]}
+        >>> res = stabconf.fit("size ~ x", data, loss="huber")
+        >>> res.conformal_set({"x": [0.2, 1.0]}, ["small", "medium", "large"], alpha=0.2)
+        0     (small,)
+        1    (medium,)
+        dtype: object
         """
         level = check_one_alpha(self._level(alpha))
-        values = check_candidates(candidates, "candidates")
-        p = self.conformity(exog, values, side, groups=groups, weights=weights)["p"].to_numpy()
+        _, given = check_candidates(candidates, self._design.y, "candidates")
+        p = self.conformity(exog, given, side, groups=groups, weights=weights)["p"].to_numpy()
         index = self._new_rows(exog)[1]
-        return label_sets(p.reshape(-1, len(values)), index, list(candidates), level)
+        return label_sets(p.reshape(-1, len(given)), index, given, level)
 
+    @one_thread
     def _intervals(
         self,
         rows: Rows,

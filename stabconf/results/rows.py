@@ -60,7 +60,7 @@ class Rows:
         """`Intervals` of the rows as fitted in units of the response."""
         if self.weight is None:
             return intervals
-        names = ("lower", "upper", "inner_lower", "inner_upper", "surcharge", "tau", "tol")
+        names = ("lower", "upper", "inner_lower", "inner_upper", "surcharge", "tau", "tol", "centre")
         values = {name: getattr(intervals, name) for name in names}
         made = {name: value / self.root for name, value in values.items() if value is not None}
         pieces: dict[int, Pieces] = {

@@ -43,19 +43,17 @@ def shown_of_levels(
     levels, _ = check_alpha(alphas)
     design = results._design
     new, options = collected(new), {**options, "to": "pandas"}
-    ends = results.conf_int_conformal(new, alpha=levels, **options)
-    mean = results._prediction_columns(new, options.get("units"))["mean"].to_numpy(dtype=float)
+    ends = results.conf_int_conformal(new, alpha=levels, centre=True, **options)
     frame = design.frame_of(new)
     y = responses_of(design, new, frame, response, options.get("units"))
-    first = Shown(frame, mean, mean, mean, y, {}, new is None)
     made = []
     for place, alpha in enumerate(levels):
         attrs = {**ends.attrs, "alpha": alpha}
         for name in PER_LEVEL & set(attrs):
             attrs[name] = ends.attrs[name][place]
         one = ends.xs(alpha, axis=1, level=0)
-        sides = {name: one[name].to_numpy(dtype=float) for name in ("lower", "upper")}
-        band = replace(first, attrs=attrs, **sides)
+        mean, lower, upper = (one[name].to_numpy(dtype=float) for name in ("centre", "lower", "upper"))
+        band = Shown(frame, mean, lower, upper, y, attrs, new is None)
         made.append(replace(band, ranks=_ranks(design, new, options, band)))
     return made
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from ..errors import InputError
 from .band import BandFits, band_conformity, exact_band, stable_band
-from .candidates import check_bound, conformity, refitted, row_tau
+from .candidates import check_bound, conformity, row_tau
 from .clusters import Clusters
 from .conditional import conditional_band, conditional_set
-from .estimator import TAUS, EstimatorFits, user_stable
+from .estimator import TAUS, EstimatorFits, estimator_conformity, refit_p, tau_in_words
 from .exact import exact_set
 from .exchangeability import STREAMS, Evidence, check_rows
 from .fits import Fits
@@ -34,6 +34,7 @@ from .user_score import PairScore, UserScore
 __all__ = [
     "BAND_METHODS",
     "ESTIMATOR_METHODS",
+    "HELD_OUT_METHODS",
     "METHODS",
     "SCORES",
     "STREAMS",
@@ -58,14 +59,17 @@ __all__ = [
     "clipped",
     "conformity",
     "cut",
+    "estimator_conformity",
     "generator",
     "make_intervals",
     "progress_bar",
-    "refitted",
+    "refit_p",
     "row_tau",
+    "tau_in_words",
 ]
 
 _SCORE = ("score", "scale")
+_WORK = ("n_jobs", "progress")
 _HELD_OUT = ("score of any fit",)
 _STABLE = ("bound", "inner", *_SCORE)
 _BOUNDED = ("fixed scale", "steady score", "lipschitz or sizes")
@@ -82,15 +86,17 @@ def _exact_band(fits: BandFits, asked: Request) -> list[Intervals]:
 METHODS = {
     "exact": Method(
         _exact,
-        ("conditional", "tol", "budget", "n_jobs", "progress", *_SCORE),
+        ("conditional", "tol", "budget", *_WORK, *_SCORE),
         needs=("sizes", "fixed scale", "bends once", "clipped where conditional", "alone if conditional"),
     ),
     "stable": Method(stable, _STABLE, needs=(*_BOUNDED, "no dual")),
-    "replace_one": Method(replace_one, ("z_hat", *_STABLE), needs=(*_BOUNDED, "no ball", "smooth if dual")),
-    "batch": Method(batch, ("z_hat", *_STABLE), needs=(*_BOUNDED, "no ball", "smooth if dual")),
+    "replace_one": Method(
+        replace_one, ("z_hat", *_STABLE, *_WORK), needs=(*_BOUNDED, "no ball", "smooth if dual")
+    ),
+    "batch": Method(batch, ("z_hat", *_STABLE, *_WORK), needs=(*_BOUNDED, "no ball", "smooth if dual")),
     "interpolation": Method(interpolation, ("queries", "bound", "inner"), needs=("lipschitz", "no dual")),
-    "root": Method(root, ("tol", "progress", *_SCORE), needs=("fixed scale",)),
-    "grid": Method(grid, ("points", "progress", *_SCORE), needs=("fixed scale",)),
+    "root": Method(root, ("tol", *_WORK, *_SCORE), needs=("fixed scale",)),
+    "grid": Method(grid, ("points", *_WORK, *_SCORE), needs=("fixed scale",)),
     "split": Method(
         split,
         ("conditional", "calibration", "folds", "random_state", *_SCORE),
@@ -98,21 +104,25 @@ METHODS = {
         together=True,
     ),
     "cross": Method(
-        cross, ("folds", "random_state", *_SCORE), needs=(*_HELD_OUT, "no weights"), together=True
+        cross, ("folds", "random_state", *_WORK, *_SCORE), needs=(*_HELD_OUT, "no weights"), together=True
     ),
     "cv+": Method(
-        cv_plus, ("folds", "random_state", *_SCORE), needs=(*_HELD_OUT, "no weights"), together=True
+        cv_plus, ("folds", "random_state", *_WORK, *_SCORE), needs=(*_HELD_OUT, "no weights"), together=True
     ),
-    "jackknife+": Method(jackknife_plus, _SCORE, needs=_HELD_OUT, together=True),
+    "jackknife+": Method(jackknife_plus, (*_WORK, *_SCORE), needs=_HELD_OUT, together=True),
 }
 
+HELD_OUT_METHODS = {name: METHODS[name] for name in ("split", "cross", "cv+", "jackknife+")}
+
 ESTIMATOR_METHODS = {
-    "stable": Method(user_stable, ("inner",)),
-    **{name: METHODS[name] for name in ("split", "cross", "cv+", "jackknife+")},
+    **HELD_OUT_METHODS,
+    "replace_one": Method(replace_one, ("z_hat", "inner", *_WORK, *_SCORE), needs=("fixed scale",)),
+    "batch": Method(batch, ("z_hat", "inner", *_WORK, *_SCORE), needs=("fixed scale",)),
+    **{name: METHODS[name] for name in ("root", "grid")},
 }
 
 BAND_METHODS = {
-    "exact": Method(_exact_band, ("conditional", "n_jobs", "progress"), needs=("alone if conditional",)),
+    "exact": Method(_exact_band, ("conditional", *_WORK), needs=("alone if conditional",)),
     "stable": Method(stable_band, ("bound",)),
 }
 
@@ -146,7 +156,9 @@ def make_intervals(
     given = {name: value for name, value in options.items() if value is not None}
     name = _auto(fits, side, given, methods) if method == "auto" else method
     if name not in methods:
-        reason = "is not for any estimator" if name in METHODS else "is unknown"
+        reason = "is unknown" if name not in METHODS else "is not for these results"
+        if name == "stable" and methods is ESTIMATOR_METHODS:
+            reason = "leaves the new row out of the fit, and tau bounds what replacing its response does"
         raise InputError(f"method={method!r} {reason}: give 'auto' or one of {', '.join(methods)}")
     chosen = methods[name]
     chosen.check_options(name, given)

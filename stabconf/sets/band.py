@@ -14,6 +14,7 @@ from ..losses import Loss
 from ..path import BandPath, BandRows, ClippedFit, Piece
 from ..rank import Peers, Rank
 from ..stability import new_rows, reach
+from ..threads import one_thread
 from .candidates import candidate_p, known_or_refitted, parts_of
 from .exact.clipped import ClippedSets
 from .fits import Fits
@@ -126,6 +127,7 @@ def _chunk(fits: BandFits, side: Side, work: Work) -> tuple[list[list[list[Piece
     return out, loose
 
 
+@one_thread
 def band_conformity(
     fits: BandFits, row: np.ndarray, z: np.ndarray, side: Side, peers: Peers, along: Along | None = None
 ) -> np.ndarray:

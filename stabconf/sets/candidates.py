@@ -6,30 +6,24 @@ the augmented sample is refitted, warm. The bounds need the base fit alone. `exa
 a candidate's score is compared with the training rows'.
 """
 
-import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy import optimize
 
 from ..path import ties_of
 from ..rank import Peers
-from ..solvers import minimise
 from ..stability import BaseFit, default_bound, new_rows, reach
+from ..threads import one_thread
 from .exact import make_sets
-from .fits import Fits
+from .fits import Fits, Residuals
 from .request import check_side
 from .score import Score, Side
 from .thresholds import Along
 
-__all__ = ["check_bound", "conformity", "exact_p", "known_or_refitted", "refitted", "row_tau"]
+__all__ = ["check_bound", "conformity", "exact_p", "known_or_refitted", "row_tau", "spread_out"]
 
 _ENTRIES = 2_000_000
-_FAR = 100.0
-_NEWTON = 150
-Residuals = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def check_bound(fits: Fits, bound: str | None, side: str) -> str | None:
@@ -42,6 +36,7 @@ def check_bound(fits: Fits, bound: str | None, side: str) -> str | None:
     return bound
 
 
+@one_thread
 def conformity(
     fits: Fits,
     row: np.ndarray,
@@ -79,6 +74,12 @@ def parts_of(n: int, count: int) -> Iterator[slice]:
         yield slice(first, first + size)
 
 
+def spread_out(y: np.ndarray, count: int) -> np.ndarray:
+    """Candidates over the range of the training responses, half as long again."""
+    margin = 0.25 * np.ptp(y)
+    return np.linspace(np.min(y) - margin, np.max(y) + margin, count)
+
+
 def exact_p(
     fits: Any,
     row: np.ndarray,
@@ -90,8 +91,8 @@ def exact_p(
     along: Along | None = None,
 ) -> np.ndarray:
     """Exact p-values of a new row at candidates (g,), among its peers or along a design; ``refit`` makes
-    every fit anew."""
-    solver = None if refit else make_sets(fits, score)
+    every fit anew, as must be where no loss is known."""
+    solver = None if refit or fits.loss is None else make_sets(fits, score)
     out = np.empty(len(z))
     for part in parts_of(fits.n, len(z)):
         w = fits.responses(z[part])
@@ -111,59 +112,11 @@ def known_or_refitted(
     """Residuals and ties at responses from what a path knows, ``(r, e, tie, known)`` or None, and from
     refits where it does not."""
     if found is None:
-        return refitted(fits, row, w)
+        return fits.refitted(row, w)
     r, e, tie, known = found
     if not known.all():
-        r[~known], e[~known], tie[~known] = refitted(fits, row, w[~known])
+        r[~known], e[~known], tie[~known] = fits.refitted(row, w[~known])
     return r, e, tie
-
-
-def refitted(fits: Fits, row: np.ndarray, w: np.ndarray) -> Residuals:
-    """Residuals of augmented fits at responses, of the training rows (g, n) and of the new one (g,), in
-    units of the fit; and differences of scores that are ties (g,)."""
-    r = np.empty((len(w), fits.n))
-    e = np.empty(len(w))
-    theta = np.empty((len(w), len(row)))
-    start = fits.base.solution.x
-    far = fits.loss.kind == "bending" and _lever(fits.base, row) > _FAR
-    steep = fits.loss.kind == "bending" and math.isinf(fits.loss.lipschitz)
-    for i in np.argsort(w):
-        solution = None if far else fits.augmented(row, w[i], start)
-        if solution is None or (steep and not solution.success):
-            r[i], e[i], start = _tilted_to(fits, row, w[i], start)
-        else:
-            r[i], e[i], start = solution.r[:-1], solution.r[-1], solution.x
-        theta[i] = start
-    return r, e, ties_of(fits.problem.X, theta)
-
-
-def _lever(base: BaseFit, row: np.ndarray) -> float:
-    """How far the prediction of a new row follows its response, relative to its residual."""
-    return float(base.base_root.norms(row[None])[0]) ** 2
-
-
-def _tilted_to(
-    fits: Fits, row: np.ndarray, w: float, start: np.ndarray
-) -> tuple[np.ndarray, float, np.ndarray]:
-    """Residuals of the training rows, of the new one, and coefficients at a response, for a row that the
-    fit follows closely: its residual would be a small difference of large numbers, and is found as the one
-    whose tilted fit has this response."""
-    away = w - float(row @ fits.base.solution.x)
-    found: dict[float, np.ndarray] = {}
-
-    def beyond(size: float) -> float:
-        """How far the response with a residual of this size lies beyond ``w``."""
-        e = math.copysign(size, away)
-        tilt = -float(fits.loss.derivative(e)) * row
-        found[size] = minimise(replace(fits.problem, tilt=tilt), start, max_iter=_NEWTON).x
-        return math.copysign(1.0, away) * (float(row @ found[size]) + e - w)
-
-    low, high = 0.0, min(1.0, abs(away))
-    while high < abs(away) and not beyond(high) >= 0:
-        low, high = high, min(4.0 * high, abs(away))
-    size = optimize.toms748(beyond, low, high, rtol=1e-12) if beyond(low) < 0 <= beyond(high) else low
-    theta = found[size] if size in found else found[min(found, key=lambda each: abs(each - size))]
-    return fits.problem.v - fits.problem.X @ theta, math.copysign(size, away), theta
 
 
 def _slope_at(base: BaseFit, distance: np.ndarray, before: np.ndarray) -> np.ndarray:
@@ -173,6 +126,7 @@ def _slope_at(base: BaseFit, distance: np.ndarray, before: np.ndarray) -> np.nda
     return np.minimum(slope, np.where(distance > 0, base.steepest(1), base.steepest(-1)))
 
 
+@one_thread
 def row_tau(fits: Fits, row: np.ndarray, bound: str, z: float | None = None) -> np.ndarray:
     """Stability bounds of one new row (1, p), in units of the response: those of the training rows and then
     its own (n + 1,). They hold for every response, or for ``z``."""

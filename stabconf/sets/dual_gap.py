@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..losses import Loss
-from ..path import Piece, merge
+from ..path import Piece
 from ..rank import Rank
 from ..stability import BaseFit
 from .intervals import Intervals, Pieces, ranked_intervals
@@ -80,6 +80,11 @@ def _gap(loss: Loss, e: np.ndarray, fitted: np.ndarray, slope: float) -> np.ndar
 
 
 def _rest(out_of: Sequence[Piece]) -> list[Piece]:
-    """The line without some open intervals, as closed ones."""
-    ends = [-math.inf, *(end for cut in merge(out_of) for end in cut), math.inf]
-    return [(low, high) for low, high in zip(ends[::2], ends[1::2], strict=True) if low < high]
+    """The line without some open intervals, as closed ones; where two of them touch a point is left."""
+    pieces = []
+    end = -math.inf
+    for low, high in sorted(out_of):
+        if end <= low and low > -math.inf:
+            pieces.append((end, low))
+        end = max(end, high)
+    return pieces if end == math.inf else [*pieces, (end, math.inf)]

@@ -1,142 +1,304 @@
-"""Any object with ``fit`` and ``predict``: refits of it, and stable sets from bounds that the user gives.
+"""Any object with ``fit`` and ``predict``: refits of it, with the new row among the rows or without some of
+them (theory, section 6).
 
-Nobody certifies such bounds, so those sets are marked as not certified; methods that only refit to parts
-of the rows are certified as usual.
+`EstimatorFits` answers what methods ask of `Fits`: ``refitted`` for p-values, root and grid, ``pinned`` for
+replace-one and batch, ``predictor`` for the methods that hold rows out. Pinned fits need bounds tau on how
+far each prediction moves when the response of the new row is replaced. They are the user's, or estimated,
+so those sets are marked as not certified.
 """
 
 import copy
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
+from ..data.units import location_scale
 from ..errors import AssumptionError, InputError
+from ..rank import Peers
+from .candidates import exact_p, spread_out
 from .enclosure import enclose
+from .fits import LEARNED, Residuals
 from .intervals import Intervals, guarantee, ranked_intervals
+from .parallel import in_chunks
 from .request import Request
-from .score import DIRECTIONS
+from .score import DIRECTIONS, Score
+from .thresholds import Along
 
-__all__ = ["EstimatorFits", "TAUS", "user_stable"]
+__all__ = ["TAUS", "EstimatorFits", "PinnedEstimator", "estimator_conformity", "refit_p", "tau_in_words"]
+
+_TIES = 1e-11  # of the largest prediction: smaller differences of scores are ties
+_REFITS = 5  # responses at which an estimate of tau refits
+_SAFETY = 2.0  # by which it multiplies the largest movement
 
 
 class EstimatorFits:
-    """Training rows and copies of an estimator fitted to all or some of them.
+    """Training rows and copies of an estimator fitted to all or some of them, or to one more.
 
     Parameters
     ----------
     X : (n, p) array
+        Design rows.
     y : (n,) array
     estimator : object with ``fit`` and ``predict``
-    tau : str, array, callable or None
+    tau : str, float, array, callable or None
         As in `stabconf.fit`.
+    intercept : int or None
+        The design column that estimators are not given, for they have their own.
+    learned : bool
+        Whether the units of the columns are statistics of the training rows.
     """
 
     loss = None  # no loss is known
     scale = 1.0  # residuals are in units of the response
-    given = ""  # no units are learned
 
-    def __init__(self, X: np.ndarray, y: np.ndarray, estimator: Any, tau: Any) -> None:
+    def __init__(
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        estimator: Any,
+        tau: Any = None,
+        intercept: int | None = None,
+        learned: bool = False,
+    ) -> None:
         self.X = X
         self.y = y
         self.n = len(y)
         self.estimator = estimator
         self.tau = tau
-        self.fitted = copy.deepcopy(estimator)
-        self.fitted.fit(X, y)
+        self.intercept = intercept
+        self.given = LEARNED if learned else ""
+        self.spread = location_scale(y, None)[1]
+        if tau is not None and not isinstance(tau, str) and not callable(tau):
+            self._checked(tau, ((), (self.n + 1,)))
+        self._predict = self._fitted(X, y)
+        self._seen: tuple[bytes, np.ndarray] | None = None  # a row, and what refits with it predicted
 
     def coordinates(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows as they are, all of which the estimator can tell apart for all that is known."""
         return rows, np.zeros(len(rows), dtype=bool)
 
+    def responses(self, z: np.ndarray) -> np.ndarray:
+        """Responses as they are."""
+        return z
+
     def predict(self, rows: np.ndarray) -> np.ndarray:
         """Predictions of the fit to all rows (m,)."""
-        return _values(self.fitted.predict(rows), len(rows)) if len(rows) else np.empty(0)
+        return self._predict(rows)
 
     def predictor(self, which: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """A fit to some of the rows alone, as a function from design rows to predictions."""
-        fitted = copy.deepcopy(self.estimator)
-        fitted.fit(self.X[which], self.y[which])
-        return lambda rows: _values(fitted.predict(rows), len(rows)) if len(rows) else np.empty(0)
+        return self._fitted(self.X[which], self.y[which])
 
     def without(self, row: int) -> Callable[[np.ndarray], np.ndarray]:
         """A fit to all rows but one, likewise."""
         return self.predictor(np.delete(np.arange(self.n), row))
 
-    def bounds(self, rows: np.ndarray) -> np.ndarray:
-        """Stability bounds of the training rows and of each new row (m, n + 1)."""
+    def augmented(self, row: np.ndarray, z: float) -> np.ndarray:
+        """Predictions at the training rows and at a new row (p,), of the fit that has it with response
+        ``z`` (n + 1,)."""
+        rows = np.vstack([self.X, row])
+        return self._fitted(rows, np.append(self.y, z))(rows)
+
+    def refitted(self, row: np.ndarray, z: np.ndarray) -> Residuals:
+        """As for `Fits`: residuals of augmented fits at responses (g,), and what counts as a tie."""
+        made = np.array([self.augmented(row, one) for one in z]).reshape(len(z), self.n + 1)
+        return self.y - made[:, :-1], z - made[:, -1], ties_at(made)
+
+    def pinned(self, row: np.ndarray, z_hat: float) -> "PinnedEstimator":
+        """The fit that has a new row (p,) with response ``z_hat``, and its bounds."""
+        return PinnedEstimator(self, row, float(z_hat))
+
+    def bounds(self, row: np.ndarray, predictions: np.ndarray) -> np.ndarray:
+        """tau of the training rows and of a new row (n + 1,), for the fit with these predictions."""
         tau = self.tau
         if tau is None:
             raise AssumptionError(
-                "method='stable' needs stability bounds of the estimator, which are not known: give tau to "
-                "fit, or use method='split', 'cross', 'cv+' or 'jackknife+'"
+                "this needs bounds on how far replacing one response moves the estimator's predictions: "
+                "give tau to fit (tau='estimate' refits to find out), or use method='root' or 'split'"
             )
+        if isinstance(tau, str) and tau == "estimate":
+            moves = np.abs(self._spread_out(row) - predictions)
+            return _SAFETY * np.max(moves, axis=0)
+        rows = self._features(self.X), self._features(row[None])
         if isinstance(tau, str):
-            tau = TAUS[tau](self.fitted, self.X, rows)
+            tau = TAUS[tau](self) * np.linalg.norm(np.vstack(rows), axis=1)
         elif callable(tau):
-            tau = tau(self.X, rows)
-        values = np.asarray(tau, dtype=float)
-        shape = (len(rows), self.n + 1)
-        if values.shape not in (shape, shape[1:]):
+            tau = tau(*rows)
+        shape = (self.n + 1,)
+        return np.broadcast_to(self._checked(tau, ((), shape, (1, *shape))), (1, *shape))[0]
+
+    def _spread_out(self, row: np.ndarray) -> np.ndarray:
+        """Predictions of refits with a new row at responses far from each other (_REFITS, n + 1); those of
+        one row are kept, for several fits may be pinned with it."""
+        if self._seen is None or self._seen[0] != row.tobytes():
+            made = [self.augmented(row, z) for z in spread_out(self.y, _REFITS)]
+            self._seen = row.tobytes(), np.array(made)
+        return self._seen[1]
+
+    def _checked(self, tau: Any, shapes: tuple[tuple[int, ...], ...]) -> np.ndarray:
+        """Bounds as an array of one of these shapes."""
+        try:
+            values = np.asarray(tau, dtype=float)
+        except (TypeError, ValueError) as error:
             raise InputError(
-                f"tau has shape {values.shape}: give a bound for each of the {self.n} training rows and "
-                f"one for the new row, {shape[1:]} or {shape}"
+                f"tau={tau!r} has values that are not numbers ({error}): give bounds of 0 or more"
+            ) from error
+        if values.shape not in shapes:
+            raise InputError(
+                f"tau has shape {values.shape}: give one number, or a bound for each of the {self.n} "
+                f"training rows and then one for the new row, ({self.n + 1},)"
             )
         if not np.all(values >= 0):
             raise InputError("tau has values that are negative or missing: give bounds of 0 or more")
-        return np.broadcast_to(values, shape)
+        return values
 
+    def _fitted(self, X: np.ndarray, y: np.ndarray) -> "_Predictor":
+        """A fresh copy of the estimator, fitted, as a function from design rows to predictions."""
+        fitted = copy.deepcopy(self.estimator)
+        fitted.fit(self._features(X), y)
+        return _Predictor(fitted, self.intercept)
 
-def _norms_over_n(fitted: Any, X: np.ndarray, rows: np.ndarray, factor: float = 1.0) -> np.ndarray:
-    """|x| / (n + 1), for the training rows and each new row."""
-    size = factor / (len(X) + 1.0)
-    trained, new = (np.linalg.norm(part, axis=1) * size for part in (X, rows))
-    return np.column_stack([np.tile(trained, (len(rows), 1)), new])
+    def _features(self, rows: np.ndarray) -> np.ndarray:
+        return _without(rows, self.intercept)
 
-
-def _iterated_norms(fitted: Any, X: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """T |x| / (n + 1), with T the iterations of the estimator."""
-    for name in ("n_iter_", "n_estimators_", "max_iter", "n_estimators"):
-        count = getattr(fitted, name, None)
-        if count is not None and np.ndim(count) == 0 and math.isfinite(count):
-            return _norms_over_n(fitted, X, rows, float(count))
-    raise InputError(
-        "tau='iterations*norm/n' needs an estimator with n_iter_, max_iter or n_estimators: give tau as an "
-        "array or a callable"
-    )
-
-
-TAUS = {"norm/n": _norms_over_n, "iterations*norm/n": _iterated_norms}
-
-
-def user_stable(fits: EstimatorFits, asked: Request) -> list[Intervals]:
-    """Stable sets from one fit to all training rows, with the user's bounds on how far it can move.
-
-    They are not certified.
-    """
-    tau, centre = fits.bounds(asked.rows), fits.predict(asked.rows)
-    r = fits.y - fits.predict(fits.X)
-    directions = len(DIRECTIONS[asked.side])
-    out = []
-    for alpha in asked.alphas:
-        rank = asked.peers.rank(alpha)
-        outer, inner = enclose(asked.score, rank, centre, r, tau[:, :-1], tau[:, -1])
-        upper = rank.kth(asked.score.range(r - tau[:, :-1], r + tau[:, :-1])[1])
-        with np.errstate(invalid="ignore"):  # both are infinite where rows are too few
-            surcharge = directions * (upper - rank.kth(asked.score.values(r)) + tau[:, -1])
-        words = f"{guarantee(alpha, asked.peers)}, if the bounds given as tau hold"
-        more: dict[str, Any] = {"certified": False, "guarantee": words, "bound": "user"}
-        more |= {"surcharge": surcharge, "tau": tau[:, -1], "inner": inner if asked.inner else None}
-        out.append(ranked_intervals(*outer, asked.peers, alpha, asked.side, "stable", **more))
-    return out
-
-
-def _values(predicted: Any, count: int) -> np.ndarray:
-    """Predictions as a flat array of finite numbers."""
-    values = np.asarray(predicted, dtype=float).reshape(-1)
-    if len(values) != count or not np.all(np.isfinite(values)):
+    @property
+    def iterations(self) -> float:
+        """The number of iterations of the fit to all rows."""
+        for name in ("n_iter_", "n_estimators_", "max_iter", "n_estimators"):
+            count = getattr(self._predict.fitted, name, None)
+            if count is not None and np.ndim(count) == 0 and math.isfinite(count):
+                return float(count)
         raise InputError(
-            f"the estimator predicted {len(values)} values for {count} rows, or some that are not finite: "
-            "it must give one finite number a row"
+            "tau='iterations*norm/n' needs an estimator with n_iter_, max_iter or n_estimators: give tau "
+            "as numbers, as a callable, or as 'estimate'"
         )
-    return values
+
+
+@dataclass(frozen=True)
+class _Predictor:
+    """A fitted estimator as a function from design rows (m, p) to predictions (m,)."""
+
+    fitted: Any
+    intercept: int | None
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        if not len(rows):
+            return np.empty(0)
+        values = np.asarray(self.fitted.predict(_without(rows, self.intercept)), dtype=float).reshape(-1)
+        if len(values) != len(rows) or not np.all(np.isfinite(values)):
+            raise InputError(
+                f"the estimator predicted {len(values)} values for {len(rows)} rows, or some that are not "
+                "finite: it must give one finite number a row"
+            )
+        return values
+
+
+def _without(rows: np.ndarray, column: int | None) -> np.ndarray:
+    return rows if column is None else np.delete(rows, column, axis=1)
+
+
+@dataclass(frozen=True)
+class PinnedEstimator:
+    """The fit of an estimator that has a new row (p,) with response ``z_hat``, and bounds on its moves."""
+
+    fits: EstimatorFits
+    row: np.ndarray
+    z_hat: float
+
+    @cached_property
+    def predictions(self) -> np.ndarray:
+        """Predictions at the training rows and at the new row (n + 1,)."""
+        return self.fits.augmented(self.row, self.z_hat)
+
+    @cached_property
+    def tau(self) -> np.ndarray:
+        """How far each prediction moves when the response is replaced, at most (n + 1,)."""
+        return self.fits.bounds(self.row, self.predictions)
+
+    def enclosed(self, asked: Request, alpha: float) -> Intervals:
+        """The interval of the row, which is all that is ``asked`` for."""
+        tau, mean = self.tau, self.predictions
+        r = self.fits.y - mean[:-1]
+        score, rank = asked.score, asked.peers.rank(alpha)
+        outer, inner = enclose(score, rank, mean[-1:], r, tau[None, :-1], tau[-1:], asked.own)
+        plain = score.own_interval(rank.kth(score.values(r)[None]), asked.own, mean[-1:])
+        with np.errstate(invalid="ignore"):  # ends are infinite where rows are too few, or on one side
+            grown = {-1: plain[0] + mean[-1] - outer[0], 1: outer[1] - mean[-1] - plain[1]}
+        surcharge = sum(grown[way] for way in DIRECTIONS[asked.side])
+        words = (
+            f"{guarantee(alpha, asked.peers)}, if the estimator treats rows alike and replacing the "
+            "response of the new row moves no prediction by more than tau, which is "
+            f"{tau_in_words(self.fits.tau)}"
+        )
+        more: dict[str, Any] = {"certified": False, "guarantee": words, "centre": mean[-1:]}
+        more |= {"bound": self.fits.tau if isinstance(self.fits.tau, str) else "user"}
+        more |= {"surcharge": surcharge, "tau": tau[-1:], "inner": inner if asked.inner else None}
+        return ranked_intervals(*outer, asked.peers, alpha, asked.side, "replace_one", **more)
+
+    def p_bounds(self, z: np.ndarray, score: Score, peers: Peers) -> np.ndarray:
+        """Bounds on the p-values of candidates (2, g)."""
+        tau = self.tau
+        r, e = self.fits.y - self.predictions[:-1], z - self.predictions[-1]
+        least, most = score.range(r - tau[:-1], r + tau[:-1])
+        near, far = score.range(e - tau[-1], e + tau[-1])
+        tie = ties_at(self.predictions)
+        return np.array([peers.p(least >= far[:, None] - tie), peers.p(most >= near[:, None] - tie)])
+
+
+def ties_at(predictions: np.ndarray) -> np.ndarray:
+    """Differences of scores that are ties at predictions (..., n + 1), which have rounding errors."""
+    return _TIES * np.max(np.abs(predictions), axis=-1)
+
+
+def tau_in_words(tau: Any) -> str:
+    """Who answers for the bounds."""
+    source = "estimated" if isinstance(tau, str) and tau == "estimate" else "taken on trust"
+    return f"{source}, not certified"
+
+
+def refit_p(
+    fits: EstimatorFits,
+    score: Score,
+    n_jobs: int,
+    progress: bool | None,
+    row: np.ndarray,
+    z: np.ndarray,
+    peers: Peers,
+    along: Along | None = None,
+) -> np.ndarray:
+    """Exact p-values of a new row (p,) at candidates ``z`` (g,), a refit each."""
+    one = partial(exact_p, fits, row, score=score, peers=peers, along=along)
+    return np.concatenate(in_chunks(one, z, n_jobs, progress, size=1, unit="refit")).reshape(len(z))
+
+
+def estimator_conformity(
+    fits: EstimatorFits,
+    score: Score,
+    n_jobs: int,
+    progress: bool | None,
+    row: np.ndarray,
+    z: np.ndarray,
+    peers: Peers,
+    along: Along | None = None,
+    z_hat: np.ndarray | None = None,
+) -> np.ndarray:
+    """Exact p-values of a new row (p,) at candidates ``z`` (g,), a refit each, and bounds on them from the
+    fits pinned at ``z_hat`` (b,), by default the prediction, with their gap: a (4, g) array."""
+    p = refit_p(fits, score, n_jobs, progress, row, z, peers, along)
+    low, high = np.zeros(len(z)), np.ones(len(z))  # of any p-value
+    if fits.tau is not None and along is None:
+        pins = fits.predict(row[None]) if z_hat is None else z_hat
+        each = np.array([fits.pinned(row, pin).p_bounds(z, score, peers) for pin in pins])
+        low, high = np.max(each[:, 0], axis=0), np.min(each[:, 1], axis=0)
+    return np.array([p, low, high, high - low])
+
+
+TAUS: dict[str, Callable[[EstimatorFits], float]] = {  # of the norm of a row, by what the paper tries
+    "norm/n": lambda fits: 1.0 / (fits.n + 1.0),
+    "iterations*norm/n": lambda fits: fits.iterations / (fits.n + 1.0),
+    "norm/10": lambda fits: 0.1,
+}

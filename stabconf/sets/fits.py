@@ -5,21 +5,29 @@ candidate response (theory, section 2). `Fits` holds them with the base fit, and
 start from.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from scipy import optimize
 
 from ..data.units import location_scale
+from ..errors import ConvergenceWarning, warn_user
 from ..losses import Loss
-from ..path import ClippedFit, chord_fits, crossover, leave_one_out, sharpened
+from ..path import ClippedFit, chord_fits, crossover, leave_one_out, sharpened, ties_of
 from ..solvers import Problem, Solution, TieBreak, minimise, smallest_norm, solve, vanishing_ridge
 from ..stability import BaseFit
 from .training import Parts, Solving
 
-__all__ = ["Fits", "LeftOut"]
+__all__ = ["LEARNED", "Fits", "LeftOut", "Residuals"]
 
+LEARNED = ", given the units learned in training"  # what a guarantee is given
+
+Residuals = tuple[np.ndarray, np.ndarray, np.ndarray]  # training rows' (g, n), new row's (g,), ties (g,)
+_FAR = 100.0
+_NEWTON = 150
 _ENTRIES = 2_000_000  # of arrays with one row per fit
 
 
@@ -84,7 +92,7 @@ class Fits:
         """What the guarantee of full-data sets is given, in words: nothing where units are no
         statistics."""
         learned = self.parts is not None and self.parts.model.standardize
-        return ", given the units learned in training" if learned else ""
+        return LEARNED if learned else ""
 
     @classmethod
     def in_own_unit(
@@ -154,11 +162,12 @@ class Fits:
 
     @cached_property
     def clipped(self) -> ClippedFit:
-        """The `ClippedFit`: by the default solver, for paths start at a minimiser and not near one."""
-        usual = self.solving["solver"] != "scipy" and self.solving["tol"] <= 1e-8
+        """The `ClippedFit`: paths start at a minimiser and not near one, whatever ``tol`` is."""
         solution = self.base.solution
-        if not (usual and solution.success):
-            solution = minimise(self.problem, self.ties.coordinates(self.start))
+        if not (solution.success and self.solving["tol"] <= 1e-8):
+            solution = minimise(
+                self.problem, self.ties.coordinates(self.start), solver=self.solving["solver"]
+            )
         return crossover(ClippedFit.of(self.problem, solution, self.ties.extra))
 
     @cached_property
@@ -169,7 +178,11 @@ class Fits:
             return None
         ties = vanishing_ridge(self.problem)
         problem = ties.apply(self.problem)
-        return crossover(ClippedFit.of(problem, minimise(problem, self.clipped.theta), ties.extra))
+        return crossover(
+            ClippedFit.of(
+                problem, minimise(problem, self.clipped.theta, solver=self.solving["solver"]), ties.extra
+            )
+        )
 
     @cached_property
     def solution(self) -> Solution:
@@ -179,7 +192,7 @@ class Fits:
     def refit(self, tilt: np.ndarray) -> tuple[np.ndarray, float]:
         """Fresh coefficients and their certified radius at a tilt (p,), where a path cannot be trusted."""
         problem = replace(self.problem, tilt=tilt)
-        solution = sharpened(problem, minimise(problem, self.base.solution.x), self.ties.extra)
+        solution = self._solved(problem, self.base.solution.x)
         return solution.x, solution.radius
 
     def leave_one_out(self) -> LeftOut:
@@ -218,11 +231,52 @@ class Fits:
         """The `Solution` with a new row (p,) of response ``w``, both in units of the fit."""
         problem = self.problem
         problem = replace(problem, X=np.vstack([problem.X, row]), v=np.append(problem.v, w))
-        return sharpened(problem, minimise(problem, start), self.ties.extra)
+        return self._solved(problem, start)
+
+    def _solved(self, problem: Problem, start: np.ndarray | None) -> Solution:
+        """The `Solution` of a problem near the training rows', by the solver that was asked for."""
+        return sharpened(problem, minimise(problem, start, **self.solving), self.ties.extra)
+
+    def check_refit(self, solution: Solution) -> None:
+        """Warn where a fit with a new row did not reach its tolerance."""
+        if not solution.success:
+            warn_user(
+                f"a refit with a new row did not converge in {self.solving['max_iter']} steps: raise "
+                "max_iter in fit; the interval may be off",
+                ConvergenceWarning,
+            )
 
     def responses(self, z: np.ndarray | float) -> np.ndarray:
         """Responses in units of the fit."""
         return (np.asarray(z) - self.centre) / self.scale
+
+    def refitted(self, row: np.ndarray, w: np.ndarray) -> Residuals:
+        """Residuals of augmented fits at responses, of the training rows (g, n) and of the new one (g,), in
+        units of the fit; and differences of scores that are ties (g,)."""
+        r = np.empty((len(w), self.n))
+        e = np.empty(len(w))
+        theta = np.empty((len(w), len(row)))
+        start = self.base.solution.x
+        far = self.loss.kind == "bending" and _lever(self.base, row) > _FAR
+        steep = self.loss.kind == "bending" and math.isinf(self.loss.lipschitz)
+        for i in np.argsort(w):
+            solution = None if far else self.augmented(row, w[i], start)
+            if solution is None or (steep and not solution.success):
+                r[i], e[i], start = _tilted_to(self, row, w[i], start)
+            else:
+                self.check_refit(solution)
+                r[i], e[i], start = solution.r[:-1], solution.r[-1], solution.x
+            theta[i] = start
+        return r, e, ties_of(self.problem.X, theta)
+
+    def predict(self, rows: np.ndarray) -> np.ndarray:
+        """Predictions of the fit to the training rows (m,)."""
+        return self.base.predict(rows)
+
+    @property
+    def spread(self) -> float:
+        """A typical size of responses, that steps and tolerances are in units of."""
+        return self.scale
 
     def predictor(self, which: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """A fit to some of the training rows alone, as a function from design rows to predictions; its
@@ -246,3 +300,32 @@ class Fits:
         """Whether the predictions of new rows lie in the range of the responses (bools)."""
         made = self.base.predict(rows)
         return (made >= np.min(self.y)) & (made <= np.max(self.y))
+
+
+def _lever(base: BaseFit, row: np.ndarray) -> float:
+    """How far the prediction of a new row follows its response, relative to its residual."""
+    return float(base.base_root.norms(row[None])[0]) ** 2
+
+
+def _tilted_to(
+    fits: Fits, row: np.ndarray, w: float, start: np.ndarray
+) -> tuple[np.ndarray, float, np.ndarray]:
+    """Residuals of the training rows, of the new one, and coefficients at a response, for a row that the
+    fit follows closely: its residual would be a small difference of large numbers, and is found as the one
+    whose tilted fit has this response."""
+    away = w - float(row @ fits.base.solution.x)
+    found: dict[float, np.ndarray] = {}
+
+    def beyond(size: float) -> float:
+        """How far the response with a residual of this size lies beyond ``w``."""
+        e = math.copysign(size, away)
+        tilt = -float(fits.loss.derivative(e)) * row
+        found[size] = minimise(replace(fits.problem, tilt=tilt), start, max_iter=_NEWTON).x
+        return math.copysign(1.0, away) * (float(row @ found[size]) + e - w)
+
+    low, high = 0.0, min(1.0, abs(away))
+    while high < abs(away) and not beyond(high) >= 0:
+        low, high = high, min(4.0 * high, abs(away))
+    size = optimize.toms748(beyond, low, high, rtol=1e-12) if beyond(low) < 0 <= beyond(high) else low
+    theta = found[size] if size in found else found[min(found, key=lambda each: abs(each - size))]
+    return fits.problem.v - fits.problem.X @ theta, math.copysign(size, away), theta

@@ -12,6 +12,7 @@ weights that make them count alike (Lee, Barber and Willett, 2023). Any estimato
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from ..errors import AssumptionError, InputError
 from ..rank import Peers
 from .clusters import Clusters
 from .intervals import Intervals, assumed, join, ranked_intervals
+from .parallel import in_chunks
 from .request import Request, generator
 from .score import Score
 from .thresholds import Scores
@@ -51,7 +53,7 @@ def split(fits: Any, asked: Request) -> list[Intervals]:
     for alpha in asked.alphas:
         each = []
         for which, peers in groups:
-            more: dict[str, Any] = {}
+            more: dict[str, Any] = {"centre": centre[which]}
             level = np.broadcast_to(peers.rank(alpha).kth(scores), len(which))
             if asked.conditional is not None:
                 along = asked.conditional.among(held).take(which)
@@ -148,15 +150,25 @@ def _held_parts(fits: Any, asked: Request, folds: int | Clusters) -> list[np.nda
 
 def _make_folds(fits: Any, asked: Request, folds: int | Clusters) -> _Folds:
     n = fits.n
-    each = _held_parts(fits, asked, folds)
-    shape = len(asked.rows), len(each)
+    parts = _held_parts(fits, asked, folds)
+    shape = len(asked.rows), len(parts)
     made = _Folds(np.empty(n, dtype=int), np.empty(n), np.empty(shape), np.empty(shape))
-    every = np.arange(n)
-    for j, held in enumerate(each):
-        fitted = np.delete(every, held)
+    some = partial(_without, fits, asked, parts)
+    size = max(1, len(parts) // 100)
+    found = in_chunks(some, np.arange(len(parts)), asked.n_jobs, asked.progress, size=size, unit="fold")
+    each = [one for chunk in found for one in chunk]
+    for j, held in enumerate(parts):
         made.fold[held] = j
-        made.scores[held], made.predictions[:, j], made.sigma[:, j] = _held_out(fits, asked, fitted, held)
+        made.scores[held], made.predictions[:, j], made.sigma[:, j] = each[j]
     return made
+
+
+def _without(
+    fits: Any, asked: Request, parts: list[np.ndarray], folds: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """`_held_out` of some of the folds."""
+    every = np.arange(fits.n)
+    return [_held_out(fits, asked, np.delete(every, parts[j]), parts[j]) for j in folds]
 
 
 def _folded(fits: Any, asked: Request, method: str, folds: int | Clusters) -> list[Intervals]:
@@ -203,7 +215,8 @@ def _fold_intervals(
             if len(found) > 1:
                 pieces[first + i] = tuple(found)
     words = _guarantee(alpha, peers, made.predictions.shape[1])
-    return ranked_intervals(lower, upper, peers, alpha, asked.side, method, pieces=pieces, guarantee=words)
+    more = {"pieces": pieces, "guarantee": words, "centre": np.median(made.predictions[rows], axis=1)}
+    return ranked_intervals(lower, upper, peers, alpha, asked.side, method, **more)
 
 
 def _agreed(low: np.ndarray, high: np.ndarray, least: float) -> list[tuple[float, float]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import is_count, is_number
+from ..checks import check_numbers, is_count
 from ..errors import InputError
 from ..path import Polyline, merge
 from ..rank import Rank
@@ -49,12 +49,11 @@ def interpolation(fits: Fits, asked: Request) -> list[Intervals]:
 def _queries(fits: Fits, queries: int | Sequence[float]) -> np.ndarray:
     if isinstance(queries, int) and is_count(queries):
         return np.unique(np.linspace(np.min(fits.y), np.max(fits.y), queries))
-    values: list[Any] = list(queries) if isinstance(queries, Iterable) and np.ndim(queries) == 1 else []
-    if not (values and all(is_number(value) and np.isfinite(value) for value in values)):
-        raise InputError(
-            f"queries={queries!r} is not allowed: give a number of responses, or the responses"
-        )
-    return np.unique(np.array(values, dtype=float))
+    fix = "give a number of responses, or a list of responses"
+    values, single = check_numbers(queries, "queries", np.isfinite, fix)
+    if single:
+        raise InputError(f"queries={queries!r} is not allowed: {fix}")
+    return np.unique(values)
 
 
 def _row(

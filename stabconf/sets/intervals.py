@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 Pieces = Sequence[tuple[float, float]]
-_PER_ROW = ("lower", "upper", "inner_lower", "inner_upper", "surcharge", "tau", "k", "n", "tol")
+_PER_ROW = ("lower", "upper", "inner_lower", "inner_upper", "surcharge", "tau", "k", "n", "tol", "centre")
 
 
 def guarantee(alpha: float, peers: Peers | None = None) -> str:
@@ -63,6 +63,8 @@ class Intervals:
         Width that is due to stability (and to the solver's tolerance) rather than to the residuals.
     tau : (m,) array
         Largest bound on the movement of the new row's own prediction that entered an end.
+    centre : (m,) array or None
+        Predictions of the fit that made the intervals; None where that is the fit to all training rows.
     pieces : dict
         ``{row: ((lower, upper), ...)}`` for the rows whose set is not an interval, where the method
         knows; lower and upper above are then the ends of its hull.
@@ -90,6 +92,7 @@ class Intervals:
     inner_upper: np.ndarray | None = None
     surcharge: np.ndarray | float = 0.0
     tau: np.ndarray | float = 0.0
+    centre: np.ndarray | None = None
     pieces: dict[int, Pieces] = field(default_factory=dict)
     tilted_fits: int = 0
     tol: float | np.ndarray = np.nan

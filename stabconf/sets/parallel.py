@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from ..errors import InputError
 from ..rank import Rank
+from ..threads import keep_one_thread
 
 __all__ = ["Work", "in_chunks", "progress_bar"]
 
@@ -53,10 +54,12 @@ def in_chunks(
     n_jobs: int = 1,
     progress: bool | None = None,
     size: int = _CHUNK,
+    unit: str = "row",
 ) -> list[Any]:
     """``function`` of each chunk of rows, in order; it must be picklable where ``n_jobs`` is not 1.
 
-    ``n_jobs`` is a number of processes, -1 for one per core; ``size`` that of a chunk, at most.
+    ``n_jobs`` is a number of processes, -1 for one per core; ``size`` that of a chunk, at
+    most; ``unit`` what the bar counts.
     """
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0 or n_jobs < -1:
         raise InputError(
@@ -67,10 +70,11 @@ def in_chunks(
     chunks = [rows[first : first + size] for first in range(0, max(len(rows), 1), size)]
     out = []
     with ExitStack() as stack:
-        bar = stack.enter_context(progress_bar(len(rows), "row", "conformal sets", progress))
+        bar = stack.enter_context(progress_bar(len(rows), unit, "conformal sets", progress))
         each: Callable[..., Any] = map
         if jobs > 1 and len(chunks) > 1:
-            each = stack.enter_context(ProcessPoolExecutor(min(jobs, len(chunks)))).map
+            pool = ProcessPoolExecutor(min(jobs, len(chunks)), initializer=keep_one_thread)
+            each = stack.enter_context(pool).map
         for chunk, result in zip(chunks, each(function, chunks), strict=True):
             out.append(result)
             bar.update(len(chunk))

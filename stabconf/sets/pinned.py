@@ -3,12 +3,14 @@
 The fit at z and the fit at z_hat are both tilted fits of the training rows, so the bounds are those of
 the stable method, from a base fit that is tilted as z_hat tilts it and for tilts as far apart as the
 slopes of the two residuals can be. Several z_hat give a batch: each one's set holds the exact one, so
-their intersection does, and the union of their inner sets is contained in it.
+their intersection does, and the union of their inner sets is contained in it. An estimator's fits are
+pinned in the same way (`EstimatorFits.pinned`), with bounds that the user answers for.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +19,8 @@ from ..solvers import certify
 from ..stability import BaseFit, default_bound
 from .dual_gap import dual_sets
 from .fits import Fits
-from .intervals import Intervals, join
+from .intervals import Intervals, join, ranked_intervals
+from .parallel import in_chunks
 from .request import Request
 from .stable_set import enclosed
 
@@ -46,40 +49,44 @@ class PinnedFits:
         """The `BaseFit`."""
         fits, row = self._fits, self._row
         found = fits.augmented(row, float(fits.responses(self._z_hat)), fits.base.solution.x)
+        fits.check_refit(found)
         pull = float(found.multipliers[-1])
         tilted = replace(fits.base.problem, tilt=-pull * row)
         parts = found.x, found.multipliers[:-1], found.l1_multipliers
         solution = certify(tilted, *parts, tol=fits.solving["tol"], nit=found.nit)
         return BaseFit(tilted, solution, fits.centre, fits.scale, pull)
 
+    def enclosed(self, asked: Request, alpha: float) -> Intervals:
+        """The interval of the row, which is all that is ``asked`` for."""
+        return enclosed(self, asked, alpha, asked.bound or default_bound(self.loss))
 
-def replace_one(fits: Fits, asked: Request) -> list[Intervals]:
+
+def replace_one(fits: Any, asked: Request) -> list[Intervals]:
     """The paper's Algorithm 1: one fit per new row, with a response that is replaced.
 
     The response is ``z_hat`` (m,), by default the prediction. The bound "paper" has the constant as
     published, twice that of leaving the row out.
     """
-    z_hat = fits.base.predict(asked.rows) if asked.z_hat is None else asked.z_hat
+    z_hat = fits.predict(asked.rows) if asked.z_hat is None else asked.z_hat
     if np.shape(z_hat) != (len(asked.rows),):
         raise InputError("z_hat has several values a row: use method='batch', or give one")
     if asked.bound == "dual":
         return _by_duality(fits, asked, z_hat[:, None], "replace_one")
-    return [replace(each, method="replace_one") for each in _at(fits, asked, z_hat)]
+    return [replace(one, method="replace_one") for (one,) in _at(fits, asked, z_hat[:, None])]
 
 
-def batch(fits: Fits, asked: Request) -> list[Intervals]:
+def batch(fits: Any, asked: Request) -> list[Intervals]:
     """Replace-one sets of several responses per row, ``z_hat`` (m, b), intersected.
 
     By default these are the prediction, and the scale of the response to either side of it.
     """
     z_hat = asked.z_hat
     if z_hat is None:
-        z_hat = fits.base.predict(asked.rows)[:, None] + fits.scale * np.array(_SPREAD)
-    each = z_hat.T if z_hat.ndim > 1 else z_hat[None]
+        z_hat = fits.predict(asked.rows)[:, None] + fits.spread * np.array(_SPREAD)
+    z_hat = z_hat if z_hat.ndim > 1 else z_hat[:, None]
     if asked.bound == "dual":
-        return _by_duality(fits, asked, each.T, "batch")
-    made = [_at(fits, asked, z) for z in each]
-    return [_together(each) for each in zip(*made, strict=True)]
+        return _by_duality(fits, asked, z_hat, "batch")
+    return [_together(each) for each in _at(fits, asked, z_hat)]
 
 
 def _by_duality(fits: Fits, asked: Request, z_hat: np.ndarray, method: str) -> list[Intervals]:
@@ -88,21 +95,41 @@ def _by_duality(fits: Fits, asked: Request, z_hat: np.ndarray, method: str) -> l
     return dual_sets([[PinnedFits(fits, row, z).base for z in at] for row, at in each], asked, method)
 
 
-def _at(fits: Fits, asked: Request, z_hat: np.ndarray) -> list[Intervals]:
-    """`Intervals` of all rows at one response each, one record per alpha."""
-    bound = asked.bound or default_bound(fits.loss)
-    pinned = [PinnedFits(fits, row, z) for row, z in zip(asked.rows, z_hat, strict=True)]
-    rows = np.arange(len(pinned))[:, None]
+def _at(fits: Any, asked: Request, z_hat: np.ndarray) -> list[list[Intervals]]:
+    """`Intervals` of all rows at each of b responses a row (m, b): for every alpha b records."""
+    rows = np.arange(len(asked.rows))
+    chunk = partial(_at_each, fits, asked, z_hat)
+    found = in_chunks(chunk, rows, asked.n_jobs, asked.progress, size=1)
+    each = [row for part in found for row in part]
+    count = z_hat.shape[1]
+    return [
+        [_all_rows([row[a][b] for row in each], asked, alpha) for b in range(count)]
+        for a, alpha in enumerate(asked.alphas)
+    ]
+
+
+def _at_each(
+    fits: Any, asked: Request, z_hat: np.ndarray, which: np.ndarray
+) -> list[list[list[Intervals]]]:
+    """`Intervals` of some rows, by row, alpha and response."""
+    pin = partial(PinnedFits, fits) if isinstance(fits, Fits) else fits.pinned
     out = []
-    for alpha in asked.alphas:
-        each = [
-            enclosed(fixed, asked.take(which, asked.peers.take(which)), alpha, bound)
-            for fixed, which in zip(pinned, rows, strict=True)
-        ]
-        none = enclosed(fits, asked.take(rows[:0, 0], asked.peers.take(rows[:0, 0])), alpha, bound)
-        made = join([none, *each], [rows[:0, 0], *rows])
-        out.append(replace(made, n=none.n, k=made.k if np.ndim(none.k) else none.k))
+    for i in which:
+        alone = np.array([i])
+        one = asked.take(alone, asked.peers.take(alone))
+        pinned = [pin(asked.rows[i], z) for z in z_hat[i]]
+        out.append([[fixed.enclosed(one, alpha) for fixed in pinned] for alpha in asked.alphas])
     return out
+
+
+def _all_rows(each: list[Intervals], asked: Request, alpha: float) -> Intervals:
+    """`Intervals` of single rows as one."""
+    if not each:
+        none = np.empty(0)
+        inner = (none, none) if asked.inner else None
+        return ranked_intervals(none, none, asked.peers, alpha, asked.side, "stable", inner=inner)
+    made = join(each, list(np.arange(len(each))[:, None]))
+    return replace(made, n=each[0].n, k=made.k if asked.peers.own is not None else each[0].k)
 
 
 def _together(each: Sequence[Intervals]) -> Intervals:
@@ -113,7 +140,8 @@ def _together(each: Sequence[Intervals]) -> Intervals:
     picked = np.arange(len(lower))
     more = {
         name: np.array([np.broadcast_to(getattr(one, name), len(lower)) for one in each])[tightest, picked]
-        for name in ("surcharge", "tau")
+        for name in ("surcharge", "tau", "centre")
+        if getattr(each[0], name) is not None
     }
     if each[0].inner_lower is not None:
         ends = np.array([[one.inner_lower, one.inner_upper] for one in each])

@@ -16,6 +16,8 @@ from .score import EVERY, FunctionScore, Rows, level_end
 
 __all__ = ["PairScore", "UserScore"]
 
+_ROUNDING = 1e-9
+
 
 @dataclass(frozen=True)
 class UserScore(FunctionScore):
@@ -104,7 +106,8 @@ class PairScore(FunctionScore):
         found = _called(self.name, self.function, y, mu)
         if np.isnan(found).any():
             raise InputError(f"score {self.name!r} of a training row is not a number: mend the function")
-        if np.any(found < _called(self.name, self.function, self._best(mu), mu)):
+        least = _called(self.name, self.function, self._best(mu), mu)
+        if np.any(found < least - _ROUNDING * (1.0 + np.abs(least))):
             raise InputError(
                 f"score {self.name!r} has a training row with a smaller score than the best response at "
                 "its prediction: give best=, a function of predictions that returns that response"

@@ -93,17 +93,20 @@ def summarise(results: _Results, design: Design, solution: Any) -> FitSummary:
     return FitSummary(tables, [_R2, *_fit_notes(results, design)])
 
 
-def summarise_estimator(results: _Results, design: Design) -> FitSummary:
-    """The `Summary` of an estimator."""
+def summarise_estimator(results: _Results, design: Design, tau: str | None) -> FitSummary:
+    """The `Summary` of an estimator; ``tau`` says who answers for its stability bounds, None where there
+    are none."""
     name = results._described()
     tables = [
         _formula_table("Regression by an estimator", results.model.formula),
         _fit_table(None, design, [("Estimator:", shortened(name, 20))], _quality(results)),
     ]
-    note = (
+    notes = [
         "Errors are those at the training rows, which flexible estimators can make as small as they like."
-    )
-    return FitSummary(tables, [note, *_transformed_note(design)])
+    ]
+    if tau is not None:
+        notes.append(f"Intervals of replace_one and batch rest on tau, which is {tau}.")
+    return FitSummary(tables, notes + _transformed_note(design))
 
 
 def summarise_quantiles(results: _Results, design: Design, fits: Sequence[_Results]) -> FitSummary:

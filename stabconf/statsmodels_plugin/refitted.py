@@ -16,11 +16,14 @@ from ..data.design import Design
 from ..data.frames import by_label, listed, numbers
 from ..data.units import ColumnKinds, column_units
 from ..errors import AssumptionError, InputError, InputTypeError, MismatchWarning, warn_user
-from ..results.estimator import EstimatorResults
+from ..results.asking import PValues
 from ..results.options import Among, New, Numbers, Options, Side
+from ..results.presentation import Presentation
 from ..results.rows import Rows
 from ..results.spec import EstimatorSpec
-from ..sets import Clusters, Intervals, clipped
+from ..sets import HELD_OUT_METHODS, Clusters, EstimatorFits, Intervals, clipped, make_intervals
+from ..sets.quality import errors_of
+from ..show.summary import FitSummary, summarise_estimator
 from .refit import PREDICTED, Refit
 
 __all__ = ["Input", "RefittedResults", "check_agreement"]
@@ -29,7 +32,7 @@ Input: TypeAlias = str | list[str] | Callable[[pd.DataFrame], Any]
 _AGREE = 1e-6  # of the response's standard deviation
 
 
-class RefittedResults(EstimatorResults):
+class RefittedResults(Presentation):
     """A fitted statsmodels model and the conformal intervals of its refits; made by `stabconf.conformal`.
 
     ``conf_int_conformal`` takes the methods "split" (the one that "auto" gives), "cv+", "jackknife+" and
@@ -59,6 +62,7 @@ class RefittedResults(EstimatorResults):
     'covers with probability at least 0.727 (1 - 2 alpha, less a little for folds), exchangeable rows'
     """
 
+    model: EstimatorSpec
     can_refit = False  # with another design map, that is
 
     def __init__(
@@ -81,6 +85,7 @@ class RefittedResults(EstimatorResults):
         model = EstimatorSpec(design.formula, refit, None, False, "drop", design.response, names)
         kinds = ColumnKinds.numeric(len(names), design.intercept)
         super().__init__(model, design, column_units(design.X, kinds, False)[0])
+        self._fits = EstimatorFits(self._X, design.y, refit)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By what made them: the fit itself cannot always be pickled, and is made again."""
@@ -119,8 +124,28 @@ class RefittedResults(EstimatorResults):
             rows[:, place] = values
         return rows, index
 
-    def _features(self, X: np.ndarray) -> np.ndarray:
-        return X
+    @property
+    def fit_quality(self) -> pd.Series:
+        """Mean absolute error ``mae`` and root mean squared error ``rmse`` at the training rows."""
+        return pd.Series(errors_of(self.resid.to_numpy()), name="fit_quality")
+
+    def _fit_summary(self) -> FitSummary:
+        return summarise_estimator(self, self._design, None)
+
+    def _p_of(self, side: Side) -> PValues:
+        raise AssumptionError(
+            f"p-values need fits that have the new row, which refits of {self.refit.label} do not: use "
+            "conf_int_conformal"
+        )
+
+    def _predictions(self, X: np.ndarray) -> np.ndarray:
+        complete = ~np.isnan(X).any(axis=1)
+        out = np.full(len(X), np.nan)
+        out[complete] = self._fits.predict(X[complete])
+        return out
+
+    def _parts(self, rows: Rows) -> tuple[EstimatorFits, np.ndarray]:
+        return self._fits, rows.X
 
     def _described(self) -> str:
         return self.refit.label
@@ -137,7 +162,7 @@ class RefittedResults(EstimatorResults):
         method = self.default_method if method == "auto" else method
         if self.clusters is not None:
             options = {**options, "folds": self._own_folds(method, options.get("folds"))}
-        made = super()._intervals(rows, alphas, method, side, options, parts)
+        made = make_intervals(self._fits, rows.X, alphas, method, side, options, parts, HELD_OUT_METHODS)
         return [clipped(intervals, *self.refit.range) for intervals in made]
 
     def _own_folds(self, method: str, folds: Any) -> Clusters:

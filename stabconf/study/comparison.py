@@ -3,6 +3,7 @@
 The oracle sees the response that it should predict: it is a yardstick, never an interval method.
 """
 
+import re
 import time
 import warnings
 import zlib
@@ -22,9 +23,10 @@ from ..errors import InputError, InputTypeError, StabconfWarning
 from ..files import write_whole
 from ..losses import Loss
 from ..rank import conformal_rank, kth_smallest
+from ..results.estimator import EstimatorResults
 from ..results.fitting import fit_in_scope
 from ..results.regression import ObjectiveResults
-from ..sets import METHODS, progress_bar, refitted
+from ..sets import ESTIMATOR_METHODS, METHODS, Method, progress_bar
 from ..show.plots import draw_comparison
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ _MEASURES = ["coverage", "length", "infinite", "time"]
 
 
 def oracle(
-    results: ObjectiveResults,
+    results: ObjectiveResults | EstimatorResults,
     exog: pd.DataFrame,
     y: Sequence[float] | pd.Series,
     alpha: float | None = None,
@@ -46,7 +48,7 @@ def oracle(
 
     Parameters
     ----------
-    results : ObjectiveResults
+    results : ObjectiveResults or EstimatorResults
     exog : DataFrame
     y : sequence of float
         The responses of ``exog``.
@@ -67,9 +69,10 @@ def oracle(
        lower  upper
     0  169.0  475.0
     """
-    if not isinstance(results, ObjectiveResults):
+    if not isinstance(results, (ObjectiveResults, EstimatorResults)):
         raise InputTypeError(
-            f"results is a {type(results).__name__}: give the results of a loss and a penalty"
+            f"results is a {type(results).__name__}: give the results of a loss and a penalty, or of an "
+            "estimator"
         )
     results._require_refit("the oracle")
     k = conformal_rank(check_one_alpha(results._level(alpha)), results.nobs)
@@ -78,10 +81,10 @@ def oracle(
     if values.shape != (len(rows),):
         raise InputError(f"y has shape {values.shape}: give a response for each of the {len(rows)} rows")
     ends = np.full((len(rows), 2), np.nan)
-    fits = results._fits
+    fits: Any = results._fits
     for i in np.flatnonzero(~np.isnan(rows).any(axis=1) & np.isfinite(values)):
         (row,), _ = fits.coordinates(rows[i : i + 1])
-        (r,), (e,), _ = refitted(fits, row, fits.responses(values[i : i + 1]))
+        (r,), (e,), _ = fits.refitted(row, fits.responses(values[i : i + 1]))
         far = kth_smallest(np.abs(r), k)
         ends[i] = values[i] - fits.scale * (e + far), values[i] - fits.scale * (e - far)
     frame = pd.DataFrame(ends, index=index, columns=["lower", "upper"])
@@ -131,6 +134,8 @@ def compare(
     *,
     loss: str | Loss = "lad",
     l1_ratio: float = 0.0,
+    estimator: object = None,
+    tau: object = None,
     new: int = 5,
     options: Mapping[str, Mapping[str, Any]] | None = None,
     resume: str | Path | Comparison | None = None,
@@ -140,12 +145,12 @@ def compare(
 
     Parameters
     ----------
-    formula, data, loss, l1_ratio
+    formula, data, loss, l1_ratio, estimator, tau
         As in `stabconf.fit`.
     methods : sequence of str
-        Names of interval methods, and "oracle".
+        Names of interval methods, and "oracle". An estimator has no "exact" and "stable".
     penalty : float or sequence of float
-        One or several.
+        One or several; an estimator has none.
     alpha : float
         Miscoverage.
     repeats : int
@@ -164,8 +169,9 @@ def compare(
     Returns
     -------
     Comparison
-        A frame with ``coverage``, ``length`` and its standard deviation over the splits ``length_sd``, the
-        share of intervals that are ``infinite``, and the ``time`` of a new row's interval in fits.
+        A frame with ``method``, ``penalty`` (but for an estimator), ``coverage``, ``length`` and its
+        standard deviation over the splits ``length_sd``, the share of intervals that are ``infinite``, and
+        the ``time`` of a new row's interval in fits.
 
     Examples
     --------
@@ -192,6 +198,8 @@ def compare_in_scope(
     random_state: int,
     loss: str | Loss,
     l1_ratio: float,
+    estimator: object = None,
+    tau: object = None,
     new: int = 5,
     options: Mapping[str, Mapping[str, Any]] | None = None,
     resume: str | Path | Comparison | None = None,
@@ -200,7 +208,7 @@ def compare_in_scope(
     """`compare` with the names that the formula sees besides the columns."""
     methods = [methods] if isinstance(methods, str) else list(methods)
     options = options or {}
-    _check(methods, options, repeats, new)
+    _check(methods, options, repeats, new, METHODS if estimator is None else ESTIMATOR_METHODS)
     alpha = check_one_alpha(alpha)
     penalties = list(cast(Sequence[float], [penalty] if np.isscalar(penalty) else penalty))
     whole = build_design(formula, data, scope)
@@ -210,6 +218,8 @@ def compare_in_scope(
         "formula": formula,
         "loss": loss if isinstance(loss, str) else loss.describe(),
         "l1_ratio": l1_ratio,
+        "estimator": _described(estimator),
+        "tau": _described(tau),
         "alpha": alpha,
         "new": new,
         "random_state": random_state,
@@ -219,7 +229,8 @@ def compare_in_scope(
     runs = _known_runs(resume, settings)
     done = set(runs[_KEYS].itertuples(index=False, name=None))
     frame = whole.frame_of(None)
-    fit = partial(fit_in_scope, scope, formula, loss=loss, l1_ratio=l1_ratio)
+    model = {"loss": loss, "l1_ratio": l1_ratio, "estimator": estimator, "tau": tau}
+    fit = partial(fit_in_scope, scope, formula, **model)
     with progress_bar(repeats, "split", "comparing", progress) as bar:
         for repeat in range(repeats):
             wanted = [(m, v) for v in penalties for m in methods if (m, v, repeat) not in done]
@@ -232,13 +243,31 @@ def compare_in_scope(
                 if isinstance(resume, (str, Path)):
                     write_whole(resume, runs.to_csv(index=False).encode())
             bar.update()
-    return _summarised(runs, methods, penalties, repeats)
+    made = _summarised(runs, methods, penalties, repeats)
+    if estimator is not None:
+        del made["penalty"]
+    return made
 
 
-def _check(methods: list[str], options: Mapping[str, Any], repeats: int, new: int) -> None:
+def _described(given: object) -> str:
+    """An estimator or its tau as the file of a comparison tells it from others."""
+    if given is None:
+        return "no"
+    if isinstance(given, np.ndarray):
+        return f"numbers {zlib.crc32(np.ascontiguousarray(given).tobytes())}"
+    return getattr(given, "__qualname__", None) or re.sub(r" at 0x\w+", "", repr(given))
+
+
+def _check(
+    methods: list[str],
+    options: Mapping[str, Any],
+    repeats: int,
+    new: int,
+    table: Mapping[str, Method],
+) -> None:
     for method in methods:
-        if method not in METHODS and method not in ("auto", "oracle"):
-            known = ", ".join(["auto", "oracle", *METHODS])
+        if method not in table and method not in ("auto", "oracle"):
+            known = ", ".join(["auto", "oracle", *table])
             raise InputError(f"methods has {method!r}, which is unknown: give some of {known}")
     for method in set(options) - set(methods):
         raise InputError(f"options has {method!r}, which is not among the methods: {', '.join(methods)}")

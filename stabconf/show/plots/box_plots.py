@@ -101,15 +101,17 @@ def draw_comparison(table: pd.DataFrame, runs: pd.DataFrame, ax: "Axes | None" =
     from matplotlib.patches import Patch
 
     ax = new_axes(ax, *comparison_size(len(table)), grid="x")
-    penalties = list(dict.fromkeys(table["penalty"]))
+    # An estimator's table has no penalties, for there is one fit.
+    values = table["penalty"] if "penalty" in table else [runs["penalty"].iloc[0]] * len(table)
+    penalties = list(dict.fromkeys(values))
     colours = {value: PALE_PALETTE[at % len(PALE_PALETTE)] for at, value in enumerate(penalties)}
     lengths, names = [], []
-    for line in table.itertuples():
-        mine = (runs["method"] == line.method) & (runs["penalty"] == line.penalty)
+    for line, value in zip(table.itertuples(), values, strict=True):
+        mine = (runs["method"] == line.method) & (runs["penalty"] == value)
         lengths.append(runs.loc[mine, "length"].to_numpy())
         share = f", {line.infinite:.0%} infinite" if line.infinite else ""
         names.append(f"{line.method}  (covers {line.coverage:.2f}, {line.time:.3g} fits{share})")
-    _boxes(ax, lengths, names, [colours[value] for value in table["penalty"]])
+    _boxes(ax, lengths, names, [colours[value] for value in values])
     ax.set_xlabel("mean length of the intervals")
     ax.set_title(f"Conformal methods, alpha = {runs['alpha'].iloc[0]:g}")
     if len(penalties) > 1:
