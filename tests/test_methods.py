@@ -612,3 +612,10 @@ def test_a_warning_says_why_an_interval_is_infinite(frame):
         res = stabconf.fit("y ~ x", data, loss=loss, penalty=0.3)
         with pytest.warns(stabconf.StabilityWarning, match=message):
             res.conf_int_conformal({"x": [4.0]}, alpha=0.02, **options)
+
+
+def test_compare_takes_one_loss_at_a_time(frame):
+    with pytest.raises(InputTypeError, match="compare takes one loss at a time; call it for each"):
+        stabconf.compare("y ~ x", frame, loss=["lad", "huber"], repeats=1)
+    with pytest.raises(InputError, match="did you mean 'huber'"):
+        stabconf.compare("y ~ x", frame, loss="hubr", repeats=1)
