@@ -25,7 +25,7 @@ from .results.saving import load
 from .results.several import SeveralResults
 from .sets import PairScore, UserScore
 from .show.exchangeability import ExchangeabilityCheck
-from .statsmodels_plugin import StatsmodelsResults, conformal, register, unregister
+from .statsmodels_plugin import RefittedResults, StatsmodelsResults, conformal, register, unregister
 from .study.comparison import compare
 from .study.selection import Selection, select_penalty
 
@@ -44,6 +44,7 @@ __all__ = [
     "QuantileResults",
     "SeveralResults",
     "StatsmodelsResults",
+    "RefittedResults",
     "Predictive",
     "Selection",
     "ExchangeabilityCheck",

@@ -455,7 +455,7 @@ OPTIONS = [
         "queries",
     ),
     *("points", "calibration", "folds", "random_state", "transductive", "unseen", "in_range"),
-    *("units", "n_jobs", "progress"),
+    *("units", "n_jobs", "progress", "to"),
 ]
 
 

@@ -252,6 +252,8 @@ def _check_responses(formula: str, info: patsy.DesignInfo) -> None:
 def _hint(error: Exception) -> str:
     if "zero-size" in str(error) or "no levels" in str(error):
         return "\nEvery row has a missing value in a column of the formula."
+    if "mismatch between column_names" in str(error):
+        return "\nA column is called Intercept, as the constant is in formulas: rename the column."
     if any(words in str(error) for words in ("Index mismatch", "rows mismatch", "broadcast")):
         return "\nGive variables that are not columns of data its index, and a value for each row."
     return ""

@@ -14,6 +14,7 @@ import pandas as pd
 
 from ..checks import check_alpha, check_candidates, is_number
 from ..data.design import Design
+from ..data.frames import collected, in_kind
 from ..data.groups import Ranking, as_ranking
 from ..data.response_units import ResponseUnits, as_units
 from ..errors import InputError, InputTypeError
@@ -21,7 +22,7 @@ from ..rank import Peers
 from ..sets import Intervals, cut
 from ..sets.intervals import Pieces
 from .advice import warn_about, warn_of_thresholds
-from .options import Groups, New, Numbers, Options, PerRow, Side, as_along, as_responses, as_scale
+from .options import Groups, New, Numbers, Options, PerRow, Side, as_along, as_folds, as_responses, as_scale
 from .rows import Rows
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def ask_intervals(
     ``centre=True`` adds a column for tables and figures: predictions of the fit that made the intervals.
     """
     centre = options.pop("centre", False)
+    exog, to = collected(exog), options.pop("to", "pandas")
     known = _call_pattern(results, exog, alpha, method, side, options)
     if "unseen" in options:
         results = results._leaving_unseen(options.pop("unseen"))
@@ -75,6 +77,8 @@ def ask_intervals(
         options["conditional"], complete = as_along(formula, design, exog, complete)
     if "scale" in options:
         options["scale"], complete = as_scale(options["scale"], design, exog, complete)
+    if "folds" in options:
+        options["folds"] = as_folds(options["folds"], method, design)
     if "z_hat" in options:
         predictions = results._predictions(rows.X)
         options["z_hat"] = as_responses(options["z_hat"], design.frame_of(exog), predictions, complete)
@@ -110,7 +114,7 @@ def ask_intervals(
     asked = None if ranking is None or parts is None else ranking.asked_for(complete)
     if formula is None or not warn_of_thresholds(made, formula, index[complete]):
         warn_about(made, results.model, asked)
-    return frames[0] if single else _level_frame(frames, alphas)
+    return in_kind(frames[0] if single else _level_frame(frames, alphas), to)
 
 
 def _flag(name: str, options: Options) -> bool:

@@ -13,7 +13,7 @@ import pandas as pd
 from ..checks import check_alpha, check_one_alpha
 from ..data.bins import crossed
 from ..data.design import Design
-from ..data.frames import by_label
+from ..data.frames import by_label, collected
 from ..data.groups import as_ranking
 from ..data.response_units import as_units
 from ..errors import InputError, InputTypeError
@@ -42,6 +42,7 @@ def shown_of_levels(
     """A list of `Shown`, one per level, from one call for all of them."""
     levels, _ = check_alpha(alphas)
     design = results._design
+    new, options = collected(new), {**options, "to": "pandas"}
     ends = results.conf_int_conformal(new, alpha=levels, centre=True, **options)
     frame = design.frame_of(new)
     y = responses_of(design, new, frame, response, options.get("units"))

@@ -97,7 +97,7 @@ def summarise(results: _Results, design: Design, solution: Any) -> FitSummary:
 def summarise_estimator(results: _Results, design: Design, tau: str | None) -> FitSummary:
     """The `Summary` of an estimator; ``tau`` says who answers for its stability bounds, None where there
     are none."""
-    name = type(results.model.estimator).__name__
+    name = results._described()
     tables = [
         _formula_table("Regression by an estimator", results.model.formula),
         _fit_table(None, design, [("Estimator:", shortened(name, 20))], _quality(results)),
