@@ -20,8 +20,8 @@ from ..data.units import ColumnKinds, column_units
 from ..errors import DataWarning, InputError, warn_user
 from ..losses import Loss
 from ..results.asking import ask_intervals
+from ..results.objective import ObjectiveResults
 from ..results.options import Bound, Groups, New, Numbers, Options, PerRow, Side, Units, given_options
-from ..results.regression import ObjectiveResults
 from ..results.rows import Rows
 from ..results.spec import ModelSpec
 from ..sets import Fits, PairScore, UserScore
