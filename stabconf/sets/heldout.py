@@ -36,22 +36,28 @@ def split(fits: Any, asked: Request) -> list[Intervals]:
         raise InputError(f"{fits.n} rows are too few to be split: use at least 3, or another method")
     order = generator(asked.random_state).permutation(fits.n)
     held, fitted = order[:count], order[count:]
-    scores, centre, sigma = _held_out(fits, asked, fitted, held)
+    made = [_held_out(one, own, fitted, held) for one, own in _responses(fits, asked)]
+    scores = np.max([each for each, _, _ in made], axis=0)
     groups = [(which, peers.among(held)) for which, peers in asked.parts]
     out = []
     for alpha in asked.alphas:
-        each = []
+        levels = []
         for which, peers in groups:
-            more: dict[str, Any] = {"centre": centre[which]}
+            more: dict[str, Any] = {}
             level = np.broadcast_to(peers.rank(alpha).kth(scores), len(which))
             if asked.conditional is not None:
                 along = asked.conditional.among(held).take(which)
                 level = along.thresholds(Scores.fixed(scores, len(which)), alpha)
                 more["guarantee"] = along.guarantee(alpha, len(held))
-            low, high = _own_interval(asked.score, level, sigma[which], centre[which])
-            ends = centre[which] + low, centre[which] + high
-            each.append(ranked_intervals(*ends, peers, alpha, asked.side, "split", **more))
-        out.append(join(each, [which for which, _ in groups]))
+            levels.append((which, peers, level, more))
+        for _, centre, sigma in made:
+            each = []
+            for which, peers, level, more in levels:
+                low, high = _own_interval(asked.score, level, sigma[which], centre[which])
+                ends = centre[which] + low, centre[which] + high
+                more = {**more, "centre": centre[which]}
+                each.append(ranked_intervals(*ends, peers, alpha, asked.side, "split", **more))
+            out.append(join(each, [which for which, _ in groups]))
     return out
 
 
@@ -68,6 +74,15 @@ def cv_plus(fits: Any, asked: Request) -> list[Intervals]:
 def jackknife_plus(fits: Any, asked: Request) -> list[Intervals]:
     """Jackknife+ intervals: CV+ with one row per fold."""
     return _folded(fits, asked, "jackknife+", fits.n)
+
+
+def _responses(fits: Any, asked: Request) -> list[tuple[Any, Request]]:
+    """The fits of each response, and what is asked of them: one, or several that are scored jointly, in
+    units of their residual scales (theory, section 8)."""
+    if not hasattr(fits, "each"):
+        return [(fits, asked)]
+    m = len(asked.rows)
+    return [(one, replace(asked, scale=fits.part_scale(one, m))) for one in fits.each]
 
 
 def _held_out(
@@ -116,13 +131,8 @@ class _Folds:
     sigma: np.ndarray
 
 
-def _make_folds(fits: Any, asked: Request, folds: int) -> _Folds:
+def _make_folds(fits: Any, asked: Request, folds: int, order: np.ndarray) -> _Folds:
     n, m = fits.n, len(asked.rows)
-    if not (is_count(folds, 2) and folds <= n):
-        raise InputError(
-            f"folds={folds!r} is not allowed: give a whole number from 2 to the {n} training rows"
-        )
-    order = np.arange(n) if folds == n else generator(asked.random_state).permutation(n)
     made = _Folds(np.empty(n, dtype=int), np.empty(n), np.empty((m, folds)), np.empty((m, folds)))
     parts = np.array_split(order, folds)
     if folds == n and asked.n_jobs != 1:
@@ -146,14 +156,24 @@ def _without(
 
 
 def _folded(fits: Any, asked: Request, method: str, folds: int) -> list[Intervals]:
-    """`Intervals` of all groups, one record per alpha."""
-    made = _make_folds(fits, asked, folds)
+    """`Intervals` of all groups, one record per alpha (and response)."""
+    n = fits.n
+    if not (is_count(folds, 2) and folds <= n):
+        raise InputError(
+            f"folds={folds!r} is not allowed: give a whole number from 2 to the {n} training rows"
+        )
+    order = np.arange(n) if folds == n else generator(asked.random_state).permutation(n)
+    found = [_make_folds(one, own, folds, order) for one, own in _responses(fits, asked)]
+    scores = np.max([made.scores for made in found], axis=0)
     out = []
     for alpha in asked.alphas:
-        each = [_fold_intervals(made, asked, which, alpha, method, peers) for which, peers in asked.parts]
-        joined = join(each, [which for which, _ in asked.parts])
-        given = fits.given if folds == fits.n else ""  # folds of several rows learn units of their own
-        out.append(replace(joined, guarantee=f"{joined.guarantee}{given}"))
+        for made in (replace(one, scores=scores) for one in found):
+            each = [
+                _fold_intervals(made, asked, which, alpha, method, peers) for which, peers in asked.parts
+            ]
+            joined = join(each, [which for which, _ in asked.parts])
+            given = fits.given if folds == n else ""  # folds of several rows learn units of their own
+            out.append(replace(joined, guarantee=f"{joined.guarantee}{given}"))
     return out
 
 
