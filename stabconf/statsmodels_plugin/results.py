@@ -20,6 +20,7 @@ from ..data.units import ColumnKinds, column_units
 from ..errors import DataWarning, InputError, warn_user
 from ..losses import Loss
 from ..results.asking import ask_intervals
+from ..results.objective import ObjectiveResults
 from ..results.options import (
     Bound,
     Folds,
@@ -32,7 +33,6 @@ from ..results.options import (
     Units,
     given_options,
 )
-from ..results.regression import ObjectiveResults
 from ..results.rows import Rows
 from ..results.spec import ModelSpec
 from ..sets import Fits, PairScore, UserScore
