@@ -22,6 +22,7 @@ from .results.predictive import Predictive
 from .results.quantiles import QuantileResults
 from .results.regression import Results
 from .results.saving import load
+from .results.several import SeveralResults
 from .sets import PairScore, UserScore
 from .show.exchangeability import ExchangeabilityCheck
 from .statsmodels_plugin import RefittedResults, StatsmodelsResults, conformal, register, unregister
@@ -41,6 +42,7 @@ __all__ = [
     "Results",
     "EstimatorResults",
     "QuantileResults",
+    "SeveralResults",
     "StatsmodelsResults",
     "RefittedResults",
     "Predictive",

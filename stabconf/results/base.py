@@ -348,6 +348,11 @@ class BaseResults(SavedResults):
 
     # Helpers ---------------------------------------------------------------------------------------
 
+    @property
+    def _designs(self) -> list[Design]:
+        """A design per response."""
+        return [self._design]
+
     @cached_property
     def _kept(self) -> dict[Hashable, list[Intervals]]:
         """Intervals of the last calls, by what was asked; neither pickled nor copied."""

@@ -14,7 +14,7 @@ from .options import Level, New, Numbers, Options, as_scale
 if TYPE_CHECKING:
     from .base import BaseResults
 
-__all__ = ["Prediction"]
+__all__ = ["Prediction", "SeveralPrediction"]
 
 
 class Prediction:
@@ -79,3 +79,29 @@ class Prediction:
                 out["scale"] = np.full(len(complete), np.nan)
                 out["scale"][complete] = found.new
         return out
+
+
+class SeveralPrediction(Prediction):
+    """Predictions of several responses with their joint intervals; made by
+    `SeveralResults.get_prediction`."""
+
+    @property
+    def predicted_mean(self) -> pd.DataFrame:
+        """Predictions, a column per response."""
+        return self._results.predict(self._exog)
+
+    def summary_frame(self, alpha: Level = None) -> pd.DataFrame:
+        """Prediction and interval side by side, a column level for the response."""
+        level = self._alpha if alpha is None else alpha
+        if not np.isscalar(level):
+            raise InputTypeError(f"alpha={level!r}: summary_frame takes one number; loop, or use conf_int")
+        ends = self._results.conf_int_conformal(
+            self._exog, **{**self._options, "alpha": level, "centre": True}
+        )
+        made = {}
+        for name in ends.attrs["response"]:
+            made[name] = ends[name].add_prefix("obs_ci_").rename(columns={"obs_ci_centre": "mean"})
+            made[name].insert(0, "mean", made[name].pop("mean"))
+        frame = pd.concat(made, axis=1, names=["response", None])
+        frame.attrs = ends.attrs
+        return frame

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import InputError
 from .band import BandFits, band_conformity, exact_band, stable_band
+from .boxes import SeveralFits, box_conformity, exact_boxes, score_unit, stable_boxes
 from .candidates import check_bound, conformity, row_tau
 from .clusters import Clusters
 from .conditional import conditional_band, conditional_set
@@ -37,6 +38,7 @@ __all__ = [
     "HELD_OUT_METHODS",
     "METHODS",
     "SCORES",
+    "SEVERAL_METHODS",
     "STREAMS",
     "TAUS",
     "BandFits",
@@ -51,9 +53,11 @@ __all__ = [
     "PairScore",
     "Request",
     "Score",
+    "SeveralFits",
     "UserScore",
     "Along",
     "band_conformity",
+    "box_conformity",
     "check_bound",
     "check_rows",
     "clipped",
@@ -65,6 +69,7 @@ __all__ = [
     "progress_bar",
     "refit_p",
     "row_tau",
+    "score_unit",
     "tau_in_words",
 ]
 
@@ -124,6 +129,15 @@ ESTIMATOR_METHODS = {
 BAND_METHODS = {
     "exact": Method(_exact_band, ("conditional", *_WORK), needs=("alone if conditional",)),
     "stable": Method(stable_band, ("bound",)),
+}
+
+SEVERAL_METHODS = {  # one record per level and response
+    "exact": Method(exact_boxes, ("tol", "n_jobs", "progress")),
+    "stable": Method(stable_boxes, ("bound",)),
+    "split": replace(METHODS["split"], options=("conditional", "calibration", "random_state")),
+    "cross": replace(METHODS["cross"], options=("folds", "random_state")),
+    "cv+": replace(METHODS["cv+"], options=("folds", "random_state")),
+    "jackknife+": replace(METHODS["jackknife+"], options=()),
 }
 
 

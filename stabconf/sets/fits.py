@@ -17,7 +17,16 @@ from ..data.units import location_scale
 from ..errors import ConvergenceWarning, warn_user
 from ..losses import Loss
 from ..path import ClippedFit, chord_fits, crossover, leave_one_out, sharpened, ties_of
-from ..solvers import Problem, Solution, TieBreak, minimise, smallest_norm, solve, vanishing_ridge
+from ..solvers import (
+    Problem,
+    Solution,
+    TieBreak,
+    certify,
+    minimise,
+    smallest_norm,
+    solve,
+    vanishing_ridge,
+)
 from ..stability import BaseFit
 from .training import Parts, Solving
 
@@ -74,6 +83,8 @@ class Fits:
         Options of `minimise`.
     parts : Parts or None
         Fits to some of the rows; None where units are known beforehand.
+    solved : Solution or None
+        The training fit, where it is one of this very problem.
     """
 
     X: np.ndarray
@@ -86,6 +97,7 @@ class Fits:
     start: np.ndarray
     solving: Solving
     parts: Parts | None = None
+    solved: Solution | None = None
 
     @property
     def given(self) -> str:
@@ -123,6 +135,7 @@ class Fits:
                 ("loss", simplest),
                 ("ridge", self.ridge / factor),
                 ("lasso", self.lasso / factor),
+                ("solved", None),
             ):
                 object.__setattr__(self, name, value)
 
@@ -155,10 +168,21 @@ class Fits:
     def base(self) -> BaseFit:
         """The `BaseFit`."""
         problem = self.problem
-        solution = minimise(problem, self.ties.coordinates(self.start), **self.solving)
+        solution = self._training_fit()
+        if solution is None or not solution.success:
+            solution = minimise(problem, self.ties.coordinates(self.start), **self.solving)
         if self.ties.extra is not None:  # what vanishes bounds nothing
             problem = replace(problem, ridge=self.ridge)
         return BaseFit(problem, solution, self.centre, self.scale)
+
+    def _training_fit(self) -> Solution | None:
+        """The training fit as a `Solution` of the problem that has one minimiser."""
+        known, problem = self.solved, self.problem
+        if known is None:
+            return None
+        l1 = known.l1_multipliers if self.ties.basis is None else np.zeros(problem.X.shape[1])
+        theta = self.ties.coordinates(known.x)
+        return certify(problem, theta, known.multipliers, l1, tol=self.solving["tol"], nit=known.nit)
 
     @cached_property
     def clipped(self) -> ClippedFit:
@@ -319,8 +343,10 @@ def _tilted_to(
     def beyond(size: float) -> float:
         """How far the response with a residual of this size lies beyond ``w``."""
         e = math.copysign(size, away)
-        tilt = -float(fits.loss.derivative(e)) * row
-        found[size] = minimise(replace(fits.problem, tilt=tilt), start, max_iter=_NEWTON).x
+        if size not in found:
+            tilt = -float(fits.loss.derivative(e)) * row
+            near = found[min(found, key=lambda each: abs(each - size))] if found else start
+            found[size] = minimise(replace(fits.problem, tilt=tilt), near, max_iter=_NEWTON).x
         return math.copysign(1.0, away) * (float(row @ found[size]) + e - w)
 
     low, high = 0.0, min(1.0, abs(away))

@@ -47,23 +47,29 @@ def split(fits: Any, asked: Request) -> list[Intervals]:
     held, fitted = order[:count], order[count:]
     if clusters is not None:
         held, fitted = clusters.rows(held), clusters.rows(fitted)
-    scores, centre, sigma = _held_out(fits, asked, fitted, held)
+    made = [_held_out(one, own, fitted, held) for one, own in _responses(fits, asked)]
+    scores = np.max([each for each, _, _ in made], axis=0)
     groups = [(which, peers.among(held)) for which, peers in parts]
     out = []
     for alpha in asked.alphas:
-        each = []
+        levels = []
         for which, peers in groups:
-            more: dict[str, Any] = {"centre": centre[which]}
+            more: dict[str, Any] = {}
             level = np.broadcast_to(peers.rank(alpha).kth(scores), len(which))
             if asked.conditional is not None:
                 along = asked.conditional.among(held).take(which)
                 level = along.thresholds(Scores.fixed(scores, len(which)), alpha)
                 more["guarantee"] = along.guarantee(alpha, len(held))
-            low, high = _own_interval(asked.score, level, sigma[which], centre[which])
-            ends = centre[which] + low, centre[which] + high
-            each.append(ranked_intervals(*ends, peers, alpha, asked.side, "split", **more))
-        made = join(each, [which for which, _ in groups])
-        out.append(made if clusters is None else clusters.labelled(made, count, 1.0 - alpha, ""))
+            levels.append((which, peers, level, more))
+        for _, centre, sigma in made:
+            each = []
+            for which, peers, level, more in levels:
+                low, high = _own_interval(asked.score, level, sigma[which], centre[which])
+                ends = centre[which] + low, centre[which] + high
+                more = {**more, "centre": centre[which]}
+                each.append(ranked_intervals(*ends, peers, alpha, asked.side, "split", **more))
+            joined = join(each, [which for which, _ in groups])
+            out.append(joined if clusters is None else clusters.labelled(joined, count, 1.0 - alpha, ""))
     return out
 
 
@@ -87,6 +93,15 @@ def cv_plus(fits: Any, asked: Request) -> list[Intervals]:
 def jackknife_plus(fits: Any, asked: Request) -> list[Intervals]:
     """Jackknife+ intervals: CV+ with one row per fold."""
     return _folded(fits, asked, "jackknife+", fits.n)
+
+
+def _responses(fits: Any, asked: Request) -> list[tuple[Any, Request]]:
+    """The fits of each response, and what is asked of them: one, or several that are scored jointly, in
+    units of their residual scales (theory, section 8)."""
+    if not hasattr(fits, "each"):
+        return [(fits, asked)]
+    m = len(asked.rows)
+    return [(one, replace(asked, scale=fits.part_scale(one, m))) for one in fits.each]
 
 
 def _held_out(
@@ -135,9 +150,8 @@ class _Folds:
     sigma: np.ndarray
 
 
-def _held_parts(fits: Any, asked: Request, folds: int | Clusters) -> list[np.ndarray]:
+def _held_parts(n: int, asked: Request, folds: int | Clusters) -> list[np.ndarray]:
     """The rows of each fold."""
-    n = fits.n
     if isinstance(folds, Clusters):
         return [folds.rows(np.array([j])) for j in range(folds.count)]
     if not (is_count(folds, 2) and folds <= n):
@@ -148,11 +162,12 @@ def _held_parts(fits: Any, asked: Request, folds: int | Clusters) -> list[np.nda
     return np.array_split(order, folds)
 
 
-def _make_folds(fits: Any, asked: Request, folds: int | Clusters) -> _Folds:
+def _make_folds(fits: Any, asked: Request, parts: list[np.ndarray]) -> _Folds:
     n = fits.n
-    parts = _held_parts(fits, asked, folds)
     shape = len(asked.rows), len(parts)
     made = _Folds(np.empty(n, dtype=int), np.empty(n), np.empty(shape), np.empty(shape))
+    if len(parts) == n and asked.n_jobs != 1:
+        fits.without(0)  # what all such fits share is made before other processes get it
     some = partial(_without, fits, asked, parts)
     size = max(1, len(parts) // 100)
     found = in_chunks(some, np.arange(len(parts)), asked.n_jobs, asked.progress, size=size, unit="fold")
@@ -172,20 +187,22 @@ def _without(
 
 
 def _folded(fits: Any, asked: Request, method: str, folds: int | Clusters) -> list[Intervals]:
-    """`Intervals` of all groups, one record per alpha."""
+    """`Intervals` of all groups, one record per alpha (and response)."""
     clusters = folds if isinstance(folds, Clusters) else None
-    parts = asked.parts if clusters is None else clusters.parts(len(asked.rows), asked.parts)
-    made = _make_folds(fits, asked, folds)
+    groups = asked.parts if clusters is None else clusters.parts(len(asked.rows), asked.parts)
+    parts = _held_parts(fits.n, asked, folds)
+    found = [_make_folds(one, own, parts) for one, own in _responses(fits, asked)]
+    scores = np.max([made.scores for made in found], axis=0)
+    given = fits.given if folds == fits.n else ""  # folds of several rows learn units of their own
     out = []
     for alpha in asked.alphas:
-        each = [_fold_intervals(made, asked, which, alpha, method, peers) for which, peers in parts]
-        joined = join(each, [which for which, _ in parts])
-        if clusters is not None:
-            joined = clusters.labelled(
-                joined, clusters.count, max(0.0, 1.0 - 2.0 * alpha), " (1 - 2 alpha)"
-            )
-        given = fits.given if folds == fits.n else ""  # folds of several rows learn units of their own
-        out.append(replace(joined, guarantee=f"{joined.guarantee}{given}"))
+        for made in (replace(one, scores=scores) for one in found):
+            each = [_fold_intervals(made, asked, which, alpha, method, peers) for which, peers in groups]
+            joined = join(each, [which for which, _ in groups])
+            if clusters is not None:
+                level = max(0.0, 1.0 - 2.0 * alpha)
+                joined = clusters.labelled(joined, clusters.count, level, " (1 - 2 alpha)")
+            out.append(replace(joined, guarantee=f"{joined.guarantee}{given}"))
     return out
 
 
