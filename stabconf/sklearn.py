@@ -113,7 +113,7 @@ class ConformalRegressor(RegressorMixin, BaseEstimator):
         right = _sum(list(frame.columns)) if self.formula is None else _right(self.formula)
         names = ("loss", "penalty", "l1_ratio", "standardize", "estimator")
         options = {name: getattr(self, name) for name in names}
-        self.results_ = fit(
+        self.results_: Any = fit(
             f"{response} ~ {right}", frame.assign(**{response: y}), missing="raise", **options
         )
         return self
