@@ -13,6 +13,7 @@ from .errors import (
     StabconfError,
     StabconfWarning,
     StabilityWarning,
+    WorkerError,
 )
 from .losses import LAD, Huber, Linex, LogCosh, Power, PseudoHuber, Quantile, Squared
 from .penalties import ElasticNet, NoPenalty, Ridge
@@ -66,6 +67,7 @@ __all__ = [
     "InputTypeError",
     "FormulaError",
     "AssumptionError",
+    "WorkerError",
     "StabconfWarning",
     "ConvergenceWarning",
     "StabilityWarning",

@@ -33,7 +33,7 @@ ROOMS: dict[str, set[str]] = {
     "solvers": {"numpy", "scipy", "statsmodels"},
     "stability": {"numpy", "scipy"},
     "path": {"numpy", "scipy"},
-    "sets": {"numpy", "scipy", "tqdm"},
+    "sets": {"numpy", "scipy", "tqdm", "joblib"},
     "show": {"numpy", "pandas", "scipy", "statsmodels", "matplotlib", "jinja2"},
     "results": {"numpy", "pandas"},
     "statsmodels_plugin": {"numpy", "pandas", "patsy", "statsmodels"},

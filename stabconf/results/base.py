@@ -230,8 +230,8 @@ class BaseResults(SavedResults):
             log1p, log10, log2 or sqrt. Others need a pair of increasing functions, there and back:
             ``units=(np.cbrt, lambda z: z**3)``. Coverage stays as it is.
         n_jobs : int
-            Processes that share the rows of "exact", or the fits of methods that refit; -1 for one per
-            core.
+            Workers that share the rows of "exact", or the fits of methods that refit; -1 for one per
+            core. They are joblib's: processes, or what ``joblib.parallel_config`` says, a cluster say.
         progress : bool
             Show a progress bar; by default only in a terminal, once the work takes long.
         to : {"pandas", "polars", "pyarrow"}

@@ -69,7 +69,7 @@ class Request:
     calibration: float = 0.5
     folds: int | Clusters = 10
     random_state: int | np.random.Generator = 0
-    n_jobs: int = 1
+    n_jobs: int | None = None
     progress: bool | None = None
     more: dict[str, Any] = field(default_factory=dict)
 
