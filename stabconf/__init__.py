@@ -16,12 +16,12 @@ from .errors import (
 )
 from .losses import LAD, Huber, Linex, LogCosh, Power, PseudoHuber, Quantile, Squared
 from .penalties import ElasticNet, NoPenalty, Ridge
-from .results.base import load
 from .results.estimator import EstimatorResults
 from .results.fitting import fit, fit_quantiles
 from .results.predictive import Predictive
 from .results.quantiles import QuantileResults
 from .results.regression import Results
+from .results.saving import load
 from .sets import PairScore, UserScore
 from .show.exchangeability import ExchangeabilityCheck
 from .statsmodels_plugin import StatsmodelsResults, conformal, register, unregister

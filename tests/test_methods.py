@@ -616,6 +616,13 @@ def test_a_warning_says_why_an_interval_is_infinite(frame):
             res.conf_int_conformal({"x": [4.0]}, alpha=0.02, **options)
 
 
+def test_compare_takes_one_loss_at_a_time(frame):
+    with pytest.raises(InputTypeError, match="compare takes one loss at a time; call it for each"):
+        stabconf.compare("y ~ x", frame, loss=["lad", "huber"], repeats=1)
+    with pytest.raises(InputError, match="did you mean 'huber'"):
+        stabconf.compare("y ~ x", frame, loss="hubr", repeats=1)
+
+
 @pytest.mark.parametrize("loss", ["lad", "huber", "squared", "logcosh"])
 def test_intervals_start_from_the_training_fit_without_another_solve(frame, loss, monkeypatch):
     res = stabconf.fit("y ~ x + C(g)", frame, loss=loss)

@@ -1,11 +1,9 @@
-"""What all results share: prediction, intervals with labels, p-values of candidates, persistence.
+"""What all results share: prediction and intervals with labels.
 
 Results put labels on what the array modules compute, check arguments and warn; they compute no numbers
 themselves. `figures` and `presentation` add figures, tables and reports.
 """
 
-import os
-import pickle
 from collections.abc import Hashable, Sequence
 from functools import cached_property
 from typing import Any, Self
@@ -17,19 +15,19 @@ from ..checks import DEFAULT_ALPHA
 from ..data.design import Design, Unseen
 from ..data.response_units import as_units
 from ..data.units import ColumnUnits
-from ..errors import AssumptionError, InputTypeError
-from ..files import write_whole
+from ..errors import AssumptionError
 from ..sets import Intervals, PairScore, UserScore
 from .asking import ask_intervals
 from .options import Among, Bound, Groups, New, Numbers, Options, PerRow, Side, Units, given_options
 from .prediction import Prediction
 from .rows import Rows
+from .saving import SavedResults
 from .spec import EstimatorSpec, ModelSpec
 
-__all__ = ["BaseResults", "load"]
+__all__ = ["BaseResults"]
 
 
-class BaseResults:
+class BaseResults(SavedResults):
     """Labels on what the array modules compute.
 
     A subclass is made with ``(model, design, columns)``, which fits it, and has
@@ -186,8 +184,9 @@ class BaseResults:
             by the residual) rank as "absolute" does.
         bound : {"curvature", "norm", "ball", "paper", "dual"}
             Stability bound of "stable", "replace_one", "batch" and "interpolation"; by default "curvature"
-            for losses with curvature, else "norm". "dual" is the duality gap, for "replace_one" and
-            "batch" with a smooth loss: it rules out responses around ``z_hat``. Above 10,000 new rows
+            for losses with curvature, else "norm". "paper" is the paper's constant with the norm of the new
+            row in it, 2 rho a_i a_N (see ``res.constants``). "dual" is the duality gap, for "replace_one"
+            and "batch" with a smooth loss: it rules out responses around ``z_hat``. Above 10,000 new rows
             their norms are rounded up by at most 0.4 %, which makes the part of the width that is owed to
             stability larger by about as much.
         inner : bool
@@ -310,42 +309,6 @@ class BaseResults:
         method = method or self.default_method
         return Prediction(self, exog, self._level(alpha), {"method": method, "side": side, **options})
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Pickle the results to ``path``; `stabconf.load` reads them back.
-
-        The file holds the whole training frame, with the columns that the formula does not use, for options
-        may name them: drop what others must not see before the fit.
-
-        Examples
-        --------
-        >>> import os, tempfile
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = os.path.join(folder, "engel.pickle")
-        ...     res.save(path)
-        ...     stabconf.load(path).params.equals(res.params)
-        True
-        """
-        try:
-            content = pickle.dumps(self)
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise InputTypeError(
-                f"the results cannot be pickled ({error}): functions that the formula takes from the "
-                "calling scope, an estimator or its tau must be importable from a module"
-            ) from error
-        write_whole(path, content)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Everything but what is cached, which is made again after loading."""
-        kind = type(self)
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if not isinstance(getattr(kind, name, None), cached_property)
-        }
-
     # What a subclass has ---------------------------------------------------------------------------
 
     def _predictions(self, X: np.ndarray) -> np.ndarray:
@@ -419,15 +382,3 @@ class BaseResults:
         """Itself fitted again, with another model or design map."""
         self._require_refit("another penalty or design map")
         return type(self)(model, design, columns)
-
-
-def load(path: str | os.PathLike[str]) -> BaseResults:
-    """Read results that `save` wrote.
-
-    Pickles run code on loading: load only files that you trust.
-    """
-    with open(path, "rb") as file:
-        results = pickle.load(file)
-    if not isinstance(results, BaseResults):
-        raise InputTypeError(f"{path} holds a {type(results).__name__}, not stabconf results")
-    return results

@@ -57,6 +57,10 @@ def fit(
     categories and two-valued columns count as balanced indicators, however rare they are. The intercept is
     shrunk too, towards the centre of the response.
 
+    The paper's objective, the mean loss over the n + 1 rows plus ``lambda |b|^2``, is this one with
+    ``penalty = 2 * lambda * (n + 1) / n``, ``standardize=False`` and a formula without intercept;
+    ``res.constants`` has its lambda.
+
     Parameters
     ----------
     formula : str

@@ -45,11 +45,11 @@ class Prediction:
         Returns
         -------
         DataFrame
-            ``mean``, the prediction of the fit that made the interval (where rows are held out, not the
-            fit to all of them; for folds the median of their fits), and the fitted quantiles, where several
-            are; ``obs_ci_lower``, ``obs_ci_upper`` (and the inner ends where asked for); with groups,
-            weights or a fixed scale also ``group`` (or a column for each of several), ``weight`` and
-            ``scale``. Rows with missing values are kept, as NaN.
+            ``mean``, statsmodels' name for the prediction (a median for LAD loss) of the fit that made the
+            interval (where rows are held out, not the fit to all of them; for folds the median of their
+            fits), and the fitted quantiles, where several are; ``obs_ci_lower``, ``obs_ci_upper`` (and the
+            inner ends where asked for); with groups, weights or a fixed scale also ``group`` (or a column
+            for each of several), ``weight`` and ``scale``. Rows with missing values are kept, as NaN.
         """
         level = self._alpha if alpha is None else alpha
         if not np.isscalar(level):

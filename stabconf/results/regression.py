@@ -15,17 +15,19 @@ import pandas as pd
 from ..checks import check_candidates, check_one_alpha
 from ..data.design import Design
 from ..data.units import ColumnUnits
-from ..errors import AssumptionError
+from ..errors import AssumptionError, InputError
 from ..losses import Loss
 from ..penalties import Penalty, as_penalty
 from ..rank import Peers
 from ..sets import Along, Fits, Intervals, PairScore, check_bound, conformity, make_intervals, row_tau
 from ..sets.quality import errors_of, pseudo_r2
 from ..sets.training import Fitted, Parts, fit_rows, residual_scale
+from ..show.plots import draw_influence
 from ..show.summary import FitSummary, summarise
-from ..stability import default_bound
+from ..stability import BOUNDS, default_bound, named_constants
 from ..threads import one_thread
 from .asking import PValues, ask_p_values, label_sets
+from .figures import Axes
 from .options import Among, Bound, Groups, Level, New, Numbers, Options, PerRow, Side
 from .predictive import Predictive
 from .presentation import Presentation
@@ -38,13 +40,18 @@ __all__ = ["ModelSpec", "ObjectiveResults", "Results"]
 class ObjectiveResults(Presentation):
     """Results of a model that minimises a loss and a penalty.
 
-    A subclass has ``_fits``, the `Fits` of its rows.
+    A subclass has ``_fits``, the `Fits` of its rows, and ``_objective``, its loss, ridge weights (p,) and
+    unit of the response.
     """
 
     model: ModelSpec
 
     @cached_property
     def _fits(self) -> Fits:
+        raise NotImplementedError
+
+    @property
+    def _objective(self) -> tuple[Loss, np.ndarray, float]:
         raise NotImplementedError
 
     @property
@@ -65,6 +72,43 @@ class ObjectiveResults(Presentation):
         r2 = pseudo_r2(self._fits, self._rows(None)[0].root)
         return pd.Series({**errors_of(self.resid.to_numpy()), "pseudo_r2": r2}, name="fit_quality")
 
+    @property
+    def constants(self) -> pd.Series:
+        """The constants that stability bounds are made of, by the paper's names, in units of the fit.
+
+        ``rho`` is the largest slope of the loss and ``nu`` its largest curvature (infinite where there is
+        none); ``gamma`` the Lipschitz constant of the score in the prediction and ``L_Phi`` that of the
+        model, both 1; ``lambda`` the paper's: with N = n + 1 rows the objective is the mean loss plus
+        ``lambda |b|^2``, so that ``penalty * (1 - l1_ratio) = 2 lambda (n + 1) / n``; and ``C`` the largest
+        loss over the range of the responses. ``attrs`` have the ``bound`` that is used unless another is
+        named, and the formula of its ``tau``, with ``a_i = |x_i| / sqrt(2 N lambda)``; None where none
+        applies.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad")
+        >>> res.constants.round(4)
+        rho       1.0000
+        nu           inf
+        gamma     1.0000
+        lambda    0.0050
+        L_Phi     1.0000
+        C         7.6383
+        Name: constants, dtype: float64
+        >>> res.constants.attrs
+        {'bound': 'norm', 'tau': 'rho a_i a_N'}
+        """
+        loss, ridge, unit = self._objective
+        spread = float(np.ptp(self._design.y)) / unit
+        out = pd.Series(named_constants(loss, ridge, spread, self.nobs), name="constants")
+        bound, penalised = default_bound(loss), bool(np.all(ridge > 0))
+        none = loss.kind == "step" and not penalised
+        tau = None if none else BOUNDS[bound].formula(loss, penalised)
+        out.attrs = {"bound": None if none else bound, "tau": tau}
+        return out
+
     def conformity(
         self,
         exog: New,
@@ -74,8 +118,12 @@ class ObjectiveResults(Presentation):
         groups: Groups = None,
         weights: PerRow = None,
         conditional: str | None = None,
+        z_hat: PerRow = None,
     ) -> pd.DataFrame:
         """The conformity function: exact p-values of candidate responses, between stability bounds.
+
+        ``p`` is the share of the rows, the new one among them, whose score is at least the new one's. The
+        paper's pi(z) counts the others alone: p = pi + 1/N with N = n + 1.
 
         Parameters
         ----------
@@ -87,12 +135,19 @@ class ObjectiveResults(Presentation):
         side, bound, groups, weights, conditional : optional
             As in `conf_int_conformal`. Along a formula p is the largest alpha at which a candidate is in
             the set, and has no stability bounds.
+        z_hat : float, "prediction", callable or list of these, optional
+            As in `conf_int_conformal`: take the bounds from the fit that has the new row at this response
+            (the paper's pi_lo(z, z_hat) and pi_up(z, z_hat), literally so with ``bound="paper"``), by
+            default from the fit without it. Of several responses the largest ``p_lo`` and the smallest
+            ``p_up`` count.
 
         Returns
         -------
         DataFrame
-            ``p``, ``p_lo`` and ``p_up``, indexed by the rows of ``exog`` and by ``z``. A candidate is in
-            the conformal set if ``p > alpha``. NaN where a row has a missing value.
+            ``p``, ``p_lo``, ``p_up`` and ``gap``, which is ``p_up - p_lo``, indexed by the rows of ``exog``
+            and by ``z``. A candidate is in the conformal set if ``p > alpha``, and surely so if
+            ``p_lo > alpha``. Where no bound applies ``p_lo`` is 0 and ``p_up`` 1. NaN where a row has a
+            missing value.
 
         Examples
         --------
@@ -100,19 +155,20 @@ class ObjectiveResults(Presentation):
         >>> from statsmodels.datasets import engel
         >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
         >>> res.conformity({"income": [500.0]}, z=[250.0, 400.0, 600.0]).round(3).reset_index(drop=True)
-               p   p_lo   p_up
-        0  0.157  0.153  0.157
-        1  0.758  0.758  0.758
-        2  0.030  0.030  0.030
+               p   p_lo   p_up    gap
+        0  0.157  0.153  0.157  0.004
+        1  0.758  0.758  0.758  0.000
+        2  0.030  0.030  0.030  0.000
         """
         values = self._p_of(side, check_bound(self._fits, bound, side))
-        return ask_p_values(self, exog, z, groups, weights, ("p", "p_lo", "p_up"), values, conditional)
+        names = ("p", "p_lo", "p_up", "gap")
+        return ask_p_values(self, exog, z, groups, weights, names, values, conditional, z_hat)
 
     def _p_of(self, side: Side, bound: str | None = None) -> PValues:
         def values(
-            row: np.ndarray, candidates: np.ndarray, peers: Peers, along: Along | None
+            row: np.ndarray, candidates: np.ndarray, peers: Peers, along: Along | None, *at: np.ndarray
         ) -> np.ndarray:
-            return conformity(self._fits, row, candidates, side, bound, peers, along)
+            return conformity(self._fits, row, candidates, side, bound, peers, along, *at)
 
         return values
 
@@ -155,6 +211,71 @@ class ObjectiveResults(Presentation):
         """
         options = {"scale": scale, "n_jobs": n_jobs, "progress": progress}
         return Predictive(self, exog, {name: value for name, value in options.items() if value is not None})
+
+    def influence(self) -> pd.DataFrame:
+        """How far each training row moves its own prediction, and each coefficient.
+
+        All fits without one row come from paths that start at the fit (theory, section 8.1), with units and
+        penalty as they are.
+
+        Returns
+        -------
+        DataFrame
+            A row per training row: ``own_prediction`` and a column per coefficient, each the value with the
+            row less the value without it, in units of the response and of the design columns.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
+        >>> moved = res.influence()
+        >>> moved.reindex(moved["own_prediction"].abs().nlargest(2).index).round(3)
+             own_prediction  Intercept  income
+        137         -74.824     15.073  -0.018
+        58           16.742     -6.582   0.008
+        """
+        left = self._fits.leave_one_out()
+        rows, index = self._rows(None)
+        made = pd.DataFrame(-self._own_units(left.coefficients), index=index, columns=self._design.names)
+        made.insert(0, "own_prediction", -left.own / rows.root)
+        return made
+
+    def _own_units(self, moves: np.ndarray) -> np.ndarray:
+        """Moves of coefficients (n, p) in units of the design columns."""
+        columns, place, scale = self._columns, self._design.intercept, self._fits.scale
+        return np.array([columns.coefficients(move, 0.0, scale, place) for move in moves])
+
+    def plot_influence(self, coefficient: str | None = None, ax: Axes = None) -> Axes:
+        """How far each training row moves its own prediction, or a coefficient, over its residual.
+
+        The rows that move it most are named. A loss with a bounded slope lets no row pull as hard as its
+        residual is large.
+
+        Parameters
+        ----------
+        coefficient : str, optional
+            A column of the design; by default the row's own prediction.
+        ax : matplotlib Axes, optional
+            Where it is drawn; a new figure by default.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data)
+        >>> res.plot_influence("income").get_ylabel()
+        'move of income by the row'
+        """
+        name = "own_prediction" if coefficient is None else coefficient
+        made = self.influence()
+        if name not in made:
+            raise InputError(
+                f"coefficient={coefficient!r} is not in the model: give one of "
+                f"{', '.join(self._design.names)}"
+            )
+        what = "its own prediction" if coefficient is None else coefficient
+        return draw_influence(self.resid.to_numpy(), made[name], what, self._design.response, ax)
 
     def tau(self, exog: New = None, bound: Bound = None, z: float | None = None) -> pd.DataFrame:
         """Stability bounds: how far each prediction can move when a new response joins the fit.
@@ -332,6 +453,10 @@ class Results(ObjectiveResults):
         """Ridge and lasso weights, two (p,) arrays."""
         slopes = np.arange(len(self._design.names)) != self._design.intercept
         return self.model.penalty.weights(self.nobs, slopes)
+
+    @property
+    def _objective(self) -> tuple[Loss, np.ndarray, float]:
+        return self._fitted.loss, self._weights[0], self._fitted.scale
 
     @cached_property
     def _fits(self) -> Fits:

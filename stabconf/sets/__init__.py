@@ -151,6 +151,8 @@ def make_intervals(
     name = _auto(fits, side, given, methods) if method == "auto" else method
     if name not in methods:
         reason = "is unknown" if name not in METHODS else "is not for these results"
+        if name in METHODS and methods is BAND_METHODS:
+            reason = "is not for bands of quantiles"
         if name == "stable" and methods is ESTIMATOR_METHODS:
             reason = "leaves the new row out of the fit, and tau bounds what replacing its response does"
         raise InputError(f"method={method!r} {reason}: give 'auto' or one of {', '.join(methods)}")

@@ -17,7 +17,7 @@ from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
 from ..data.design import Design
-from .tables import Table, latex_escaped, percent, shortened, told_apart
+from .tables import Table, cell, latex_escaped, percent, shortened, told_apart
 
 __all__ = [
     "FitSummary",
@@ -90,7 +90,7 @@ def summarise(results: _Results, design: Design, solution: Any) -> FitSummary:
         _fit_table(None, design, left, _quality(results)),
         _coefficient_table(design, ["coef", "standardized"], columns),
     ]
-    return FitSummary(tables, [_R2, *_fit_notes(results, design)])
+    return FitSummary(tables, [_R2, *_fit_notes(results, design), _constants_note(results)])
 
 
 def summarise_estimator(results: _Results, design: Design, tau: str | None) -> FitSummary:
@@ -124,7 +124,7 @@ def summarise_quantiles(results: _Results, design: Design, fits: Sequence[_Resul
     notes = [_R2]
     crossing = int(results.crossing().sum())
     if crossing:
-        notes.append(f"Fitted quantiles cross at {crossing} training rows: look at the formula.")
+        notes.append(f"Fitted quantiles cross at {crossing} of {len(design.y)} training rows.")
     return FitSummary(tables, notes + _fit_notes(results, design))
 
 
@@ -138,7 +138,7 @@ def summarise_model(results: _Results, design: Design) -> FitSummary:
         _coefficient_table(design, ["coef"], [results.params]),
     ]
     notes = [_R2, "Coefficients are those of statsmodels.", *recipe.notes]
-    return FitSummary(tables, notes + _transformed_note(design))
+    return FitSummary(tables, [*notes, *_transformed_note(design), _constants_note(results)])
 
 
 def add_intervals(
@@ -263,6 +263,17 @@ def _fit_notes(results: _Results, design: Design) -> list[str]:
     return notes
 
 
+def _constants_note(results: _Results) -> str:
+    """The constants of the paper and the tau that they give."""
+    known = results.constants
+    told = ", ".join(f"{name} {_number(value)}" for name, value in known.items())
+    tau = known.attrs["tau"]
+    if tau is None:
+        return f"Constants: {told}. No stability bound applies without a penalty."
+    norms = ", with a_i = |x_i| / sqrt(2 N lambda)" if "a_i" in tau else ""
+    return f"Constants: {told}. tau_i = {tau}{norms}."
+
+
 def _transformed_note(design: Design) -> list[str]:
     if not design.transformed:
         return []
@@ -283,4 +294,4 @@ def _yes(flag: bool) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.4g}"
+    return cell(float(value)) or "none"

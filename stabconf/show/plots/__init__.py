@@ -14,6 +14,7 @@ from .curve_plots import (
 )
 from .drift_plots import draw_drift
 from .predictive_plots import draw_predictive
+from .residual_plots import draw_influence, draw_residuals
 from .row_plots import draw_conformity, draw_intervals
 
 __all__ = [
@@ -25,8 +26,10 @@ __all__ = [
     "draw_coverage_by",
     "draw_criterion",
     "draw_drift",
+    "draw_influence",
     "draw_intervals",
     "draw_predictive",
+    "draw_residuals",
     "draw_stability",
     "draw_widths",
 ]
