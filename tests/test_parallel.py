@@ -128,5 +128,5 @@ def test_the_order_of_the_rows_is_kept_and_a_bar_can_show(capsys):
 
 @pytest.mark.parametrize("bad", [0, True, 1.5, "2"])
 def test_a_number_of_workers_that_is_none_is_refused(bad):
-    with pytest.raises(stabconf.InputError, match="n_jobs=.* is not allowed: give a number of processes"):
+    with pytest.raises(stabconf.InputError, match=r"n_jobs=.* is not allowed: give a number of processes"):
         in_chunks(_doubled, np.arange(3), n_jobs=bad)
