@@ -17,16 +17,17 @@ from .errors import (
 )
 from .losses import LAD, Huber, Linex, LogCosh, Power, PseudoHuber, Quantile, Squared
 from .penalties import ElasticNet, NoPenalty, Ridge
-from .results.base import load
 from .results.estimator import EstimatorResults
 from .results.fitting import fit, fit_quantiles
 from .results.predictive import Predictive
 from .results.predictor import Predictor
 from .results.quantiles import QuantileResults
 from .results.regression import Results
+from .results.saving import load
+from .results.several import SeveralResults
 from .sets import PairScore, UserScore
 from .show.exchangeability import ExchangeabilityCheck
-from .statsmodels_plugin import StatsmodelsResults, conformal, register, unregister
+from .statsmodels_plugin import RefittedResults, StatsmodelsResults, conformal, register, unregister
 from .study.comparison import compare
 from .study.selection import Selection, select_penalty
 
@@ -43,7 +44,9 @@ __all__ = [
     "Results",
     "EstimatorResults",
     "QuantileResults",
+    "SeveralResults",
     "StatsmodelsResults",
+    "RefittedResults",
     "Predictive",
     "Predictor",
     "Selection",

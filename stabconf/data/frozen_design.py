@@ -20,7 +20,10 @@ from .formulas import TRANSFORMS
 
 __all__ = ["FrozenDesign"]
 
-_LEFT_OUT = {"X", "y", "index", "kept", "dropped", "kinds", "_frame", "_data"}  # one entry a training row
+_KEPT = (  # attributes that have no entry per training row
+    *("formula", "names", "response", "transformed", "unseen"),
+    *("_info", "_left", "_outside", "_place", "_scope"),
+)
 _NAMES = {id(transform): name for name, transform in TRANSFORMS.items()}  # patsy's wrappers have others
 
 
@@ -28,7 +31,7 @@ class FrozenDesign(Design):
     """As a `Design` for new rows; ``y`` (2,) is the range of the training responses."""
 
     def __init__(self, design: Design) -> None:
-        self.__dict__.update({name: v for name, v in vars(design).items() if name not in _LEFT_OUT})
+        self.__dict__.update({name: getattr(design, name) for name in _KEPT})
         used = design._frame[design.predictors]
         self._frame: pd.DataFrame = used.iloc[:0]
         numeric = used.iloc[design.kept].select_dtypes("number")

@@ -64,7 +64,8 @@ class Predictor(BaseResults):
         self.alphas = tuple(alphas)
         self.side: Side = side
         self.methods = methods
-        self.default_alpha = self.alphas[0] if len(self.alphas) == 1 else self.alphas
+        if self.alphas:
+            self.default_alpha = self.alphas[0] if len(self.alphas) == 1 else self.alphas
 
     @property
     def nobs(self) -> int:
@@ -115,7 +116,7 @@ class Predictor(BaseResults):
         1  475.0  792.0
         """
         options = given_options({**locals(), "unknown": unknown})
-        for option in set(unknown) - {"centre"}:
+        for option in set(unknown) - {"centre", "to"}:
             raise InputTypeError(
                 f"option {option!r} is not for a predictor, whose options are unseen, in_range and units: "
                 "ask the results themselves"
@@ -131,6 +132,9 @@ class Predictor(BaseResults):
                 f"method={name!r} is not in this predictor: make one with methods=('stable', 'split')"
             )
         return ask_intervals(self, exog, self._level(alpha), str(name), self.side, options)
+
+    def _without_rows(self, alpha: float | None, side: Side, method: str, **split: Any) -> "Predictor":
+        return self
 
     def _predictions(self, X: np.ndarray) -> np.ndarray:
         return linear(*self._fit, X)

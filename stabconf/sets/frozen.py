@@ -4,7 +4,7 @@
 on the side that they were made for, with the same numbers.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,8 +15,8 @@ from ..rank import Peers, Rank
 from ..solvers import TieBreak
 from ..stability import FrozenFit, default_bound, frozen_fit, new_rows
 from .fits import Fits
-from .heldout import SplitTable
-from .intervals import Intervals
+from .heldout import ends_around, fit_without, split_units
+from .intervals import Intervals, ranked_intervals
 from .request import Method, Request
 from .score import Side
 from .stable_set import enclosed
@@ -44,6 +44,34 @@ class _Table:
     base: FrozenFit
     loss: Loss
     below: int
+
+
+@dataclass(frozen=True)
+class SplitTable:
+    """What split intervals need: a fit to some rows, and order statistics of the others' scores.
+
+    ``levels`` has one for each alpha, and ``count`` is the number of rows that calibrate.
+    """
+
+    predict: Callable[[np.ndarray], np.ndarray]
+    levels: dict[float, float]
+    count: int
+
+    @classmethod
+    def of(cls, fits: Fits, asked: Request) -> "SplitTable":
+        """The table for the levels of a request."""
+        held, fitted = split_units(fits.n, asked)
+        predict = fit_without(fits, asked, fitted, held)
+        scores = asked.score.values(fits.y[held] - predict(fits.X[held]), held)
+        ranks = {alpha: Peers(len(held)).rank(alpha) for alpha in asked.alphas}
+        return cls(predict, {alpha: float(rank.kth(scores)) for alpha, rank in ranks.items()}, len(held))
+
+    def intervals(self, asked: Request, alpha: float) -> Intervals:
+        """`Intervals` at one level."""
+        centre = self.predict(asked.rows)
+        level = np.broadcast_to(self.levels[alpha], len(centre))
+        ends = ends_around(asked.score, level, asked.own, centre)
+        return ranked_intervals(*ends, Peers(self.count), alpha, asked.side, "split", centre=centre)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,10 @@ Every row that is ranked has its score from a fit that did not see it. Split hol
 the fit without the fold of row i and R_i = |y_i - mu_i(x_i)|, the cross-conformal set holds the z with
 enough R_i >= |z - mu_i(x)|; CV+ takes order statistics of mu_i(x) -+ R_i instead, and jackknife+ is CV+
 with folds of one row. The guarantee of these three is about 1 - 2 alpha. With weights jackknife+ ranks by
-weight (Prinster, Liu and Saria, 2022). Any estimator will do: only ``fits.predictor`` and, for single rows,
-``fits.without`` are asked for; a loss answers the latter by paths (section 8.1).
+weight (Prinster, Liu and Saria, 2022); with `Clusters` split and CV+ hold whole clusters out, and rank by
+weights that make them count alike (Lee, Barber and Willett, 2023). Any estimator will do: only
+``fits.predictor`` and, for single rows, ``fits.without`` are asked for; a loss answers the latter by paths
+(section 8.1).
 """
 
 import math
@@ -17,79 +19,75 @@ from typing import Any
 import numpy as np
 
 from ..checks import is_count
-from ..errors import InputError
+from ..errors import AssumptionError, InputError
 from ..rank import Peers
+from .clusters import Clusters
 from .intervals import Intervals, assumed, join, ranked_intervals
 from .parallel import in_chunks
 from .request import Request, generator
 from .score import Score
 from .thresholds import Scores
 
-__all__ = ["SplitTable", "cross", "cv_plus", "jackknife_plus", "split"]
+__all__ = ["cross", "cv_plus", "ends_around", "fit_without", "jackknife_plus", "split", "split_units"]
 
 _ENTRIES = 2_000_000
 
 
 def split(fits: Any, asked: Request) -> list[Intervals]:
     """Split conformal intervals: one part of the training rows is fitted, the other calibrates."""
-    held, fitted = split_rows(fits.n, asked)
-    scores, centre, sigma = _held_out(fits, asked, fitted, held)
-    groups = [(which, peers.among(held)) for which, peers in asked.parts]
+    clusters = asked.folds if isinstance(asked.folds, Clusters) else None
+    parts = asked.parts
+    if clusters is not None:
+        parts = clusters.parts(len(asked.rows), parts)
+        _refuse_formula(asked)
+    units = fits.n if clusters is None else clusters.count
+    held, fitted = split_units(units, asked, 2 if clusters is None else 1)
+    count = len(held)
+    if clusters is not None:
+        held, fitted = clusters.rows(held), clusters.rows(fitted)
+    made = [_held_out(one, own, fitted, held) for one, own in _responses(fits, asked)]
+    scores = np.max([each for each, _, _ in made], axis=0)
+    groups = [(which, peers.among(held)) for which, peers in parts]
     out = []
     for alpha in asked.alphas:
-        each = []
+        levels = []
         for which, peers in groups:
-            more: dict[str, Any] = {"centre": centre[which]}
+            more: dict[str, Any] = {}
             level = np.broadcast_to(peers.rank(alpha).kth(scores), len(which))
             if asked.conditional is not None:
                 along = asked.conditional.among(held).take(which)
                 level = along.thresholds(Scores.fixed(scores, len(which)), alpha)
                 more["guarantee"] = along.guarantee(alpha, len(held))
-            ends = ends_around(asked.score, level, sigma[which], centre[which])
-            each.append(ranked_intervals(*ends, peers, alpha, asked.side, "split", **more))
-        out.append(join(each, [which for which, _ in groups]))
+            levels.append((which, peers, level, more))
+        for _, centre, sigma in made:
+            each = []
+            for which, peers, level, more in levels:
+                ends = ends_around(asked.score, level, sigma[which], centre[which])
+                more = {**more, "centre": centre[which]}
+                each.append(ranked_intervals(*ends, peers, alpha, asked.side, "split", **more))
+            joined = join(each, [which for which, _ in groups])
+            out.append(joined if clusters is None else clusters.labelled(joined, count, 1.0 - alpha, ""))
     return out
 
 
-def split_rows(n: int, asked: Request) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of the training rows that calibrate, and of those that are fitted."""
-    count = min(max(1, math.ceil(asked.calibration * n - 1e-9)), n - 2)
+def split_units(units: int, asked: Request, least: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows, or clusters, calibrate, and which are fitted, ``least`` at least."""
+    count = min(max(1, math.ceil(asked.calibration * units - 1e-9)), units - least)
     if count < 1:
-        raise InputError(f"{n} rows are too few to be split: use at least 3, or another method")
-    order = generator(asked.random_state).permutation(n)
+        raise InputError(f"{units} rows are too few to be split: use at least 3, or another method")
+    order = generator(asked.random_state).permutation(units)
     return order[:count], order[count:]
 
 
-@dataclass(frozen=True)
-class SplitTable:
-    """What `split` needs to answer later: a fit to some rows, and order statistics of the others' scores.
-
-    ``levels`` has one for each alpha, and ``count`` is the number of rows that calibrate.
-    """
-
-    predict: Callable[[np.ndarray], np.ndarray]
-    levels: dict[float, float]
-    count: int
-
-    @classmethod
-    def of(cls, fits: Any, asked: Request) -> "SplitTable":
-        """The table of fits for the levels of a request without rows."""
-        held, fitted = split_rows(fits.n, asked)
-        predict = _fit_without(fits, fitted, held)
-        scores = _in_response(asked.score).values(fits.y[held] - predict(fits.X[held]), held)
-        ranks = {alpha: Peers(len(held)).rank(alpha) for alpha in asked.alphas}
-        return cls(predict, {alpha: float(rank.kth(scores)) for alpha, rank in ranks.items()}, len(held))
-
-    def intervals(self, asked: Request, alpha: float) -> Intervals:
-        """`Intervals` at one level."""
-        centre = self.predict(asked.rows)
-        level = np.broadcast_to(self.levels[alpha], len(centre))
-        ends = ends_around(asked.score, level, asked.own, centre)
-        return ranked_intervals(*ends, Peers(self.count), alpha, asked.side, "split", centre=centre)
+def _refuse_formula(asked: Request) -> None:
+    if asked.conditional is not None:
+        raise AssumptionError("conditional= has no guarantee with clusters of rows: drop it, or folds=")
 
 
 def cross(fits: Any, asked: Request) -> list[Intervals]:
     """K-fold cross-conformal sets: hulls, with the pieces of sets that are not intervals."""
+    if isinstance(asked.folds, Clusters):
+        raise AssumptionError("method='cross' takes a number of folds: for clusters use method='cv+'")
     return _folded(fits, asked, "cross", asked.folds)
 
 
@@ -103,12 +101,21 @@ def jackknife_plus(fits: Any, asked: Request) -> list[Intervals]:
     return _folded(fits, asked, "jackknife+", fits.n)
 
 
+def _responses(fits: Any, asked: Request) -> list[tuple[Any, Request]]:
+    """The fits of each response, and what is asked of them: one, or several that are scored jointly, in
+    units of their residual scales (theory, section 8)."""
+    if not hasattr(fits, "each"):
+        return [(fits, asked)]
+    m = len(asked.rows)
+    return [(one, replace(asked, scale=fits.part_scale(one, m))) for one in fits.each]
+
+
 def _held_out(
     fits: Any, asked: Request, fitted: np.ndarray, held: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Scores of the rows ``held`` from a fit to the rows ``fitted``, and its predictions and scales of new
     rows."""
-    predict = _fit_without(fits, fitted, held)
+    predict = fit_without(fits, asked, fitted, held)
     score = _in_response(asked.score)
     sigma = np.ones(len(asked.rows))
     if asked.scale is not None:
@@ -117,8 +124,11 @@ def _held_out(
     return score.values(fits.y[held] - predict(fits.X[held]), held), predict(asked.rows), sigma
 
 
-def _fit_without(fits: Any, fitted: np.ndarray, held: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    alone = len(held) == 1 and len(fitted) == fits.n - 1
+def fit_without(
+    fits: Any, asked: Request, fitted: np.ndarray, held: np.ndarray
+) -> Callable[[np.ndarray], np.ndarray]:
+    """The fit to the rows ``fitted``, as a function from design rows to predictions."""
+    alone = len(held) == 1 and len(fitted) == fits.n - 1 and not isinstance(asked.folds, Clusters)
     return fits.without(int(held[0])) if alone else fits.predictor(fitted)
 
 
@@ -156,18 +166,28 @@ class _Folds:
     sigma: np.ndarray
 
 
-def _make_folds(fits: Any, asked: Request, folds: int) -> _Folds:
-    n, m = fits.n, len(asked.rows)
+def _held_parts(fits: Any, asked: Request, folds: int | Clusters) -> list[np.ndarray]:
+    """The rows of each fold."""
+    n = fits.n
+    if isinstance(folds, Clusters):
+        return [folds.rows(np.array([j])) for j in range(folds.count)]
     if not (is_count(folds, 2) and folds <= n):
         raise InputError(
             f"folds={folds!r} is not allowed: give a whole number from 2 to the {n} training rows"
         )
     order = np.arange(n) if folds == n else generator(asked.random_state).permutation(n)
-    made = _Folds(np.empty(n, dtype=int), np.empty(n), np.empty((m, folds)), np.empty((m, folds)))
-    parts = np.array_split(order, folds)
+    return np.array_split(order, folds)
+
+
+def _make_folds(fits: Any, asked: Request, parts: list[np.ndarray]) -> _Folds:
+    n = fits.n
+    shape = len(asked.rows), len(parts)
+    made = _Folds(np.empty(n, dtype=int), np.empty(n), np.empty(shape), np.empty(shape))
+    if len(parts) == n and asked.n_jobs != 1:
+        fits.without(0)  # what all such fits share is made before other processes get it
     some = partial(_without, fits, asked, parts)
-    size = max(1, folds // 100)
-    found = in_chunks(some, np.arange(folds), asked.n_jobs, asked.progress, size=size, unit="fold")
+    size = max(1, len(parts) // 100)
+    found = in_chunks(some, np.arange(len(parts)), asked.n_jobs, asked.progress, size=size, unit="fold")
     each = [one for chunk in found for one in chunk]
     for j, held in enumerate(parts):
         made.fold[held] = j
@@ -183,15 +203,23 @@ def _without(
     return [_held_out(fits, asked, np.delete(every, parts[j]), parts[j]) for j in folds]
 
 
-def _folded(fits: Any, asked: Request, method: str, folds: int) -> list[Intervals]:
-    """`Intervals` of all groups, one record per alpha."""
-    made = _make_folds(fits, asked, folds)
+def _folded(fits: Any, asked: Request, method: str, folds: int | Clusters) -> list[Intervals]:
+    """`Intervals` of all groups, one record per alpha (and response)."""
+    clusters = folds if isinstance(folds, Clusters) else None
+    parts = asked.parts if clusters is None else clusters.parts(len(asked.rows), asked.parts)
+    held = _held_parts(fits, asked, folds)
+    found = [_make_folds(one, own, held) for one, own in _responses(fits, asked)]
+    scores = np.max([made.scores for made in found], axis=0)
+    given = fits.given if folds == fits.n else ""  # folds of several rows learn units of their own
     out = []
     for alpha in asked.alphas:
-        each = [_fold_intervals(made, asked, which, alpha, method, peers) for which, peers in asked.parts]
-        joined = join(each, [which for which, _ in asked.parts])
-        given = fits.given if folds == fits.n else ""  # folds of several rows learn units of their own
-        out.append(replace(joined, guarantee=f"{joined.guarantee}{given}"))
+        for made in (replace(one, scores=scores) for one in found):
+            each = [_fold_intervals(made, asked, which, alpha, method, peers) for which, peers in parts]
+            joined = join(each, [which for which, _ in parts])
+            if clusters is not None:
+                promise = max(0.0, 1.0 - 2.0 * alpha)
+                joined = clusters.labelled(joined, clusters.count, promise, " (1 - 2 alpha)")
+            out.append(replace(joined, guarantee=f"{joined.guarantee}{given}"))
     return out
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import AssumptionError, InputError
 from ..losses import Loss
 from .base_fit import BaseFit, Metric
+from .constants import named_constants
 from .frozen import FrozenFit, frozen_fit
 from .moves import BallReach, CurvatureReach, NormReach
 from .paper import PaperReach, needs_range, paper_rows
@@ -26,6 +27,7 @@ __all__ = [
     "NormReach",
     "default_bound",
     "frozen_fit",
+    "named_constants",
     "needs_range",
     "new_rows",
     "reach",
