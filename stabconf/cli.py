@@ -12,6 +12,7 @@ import warnings
 from argparse import ArgumentParser, Namespace
 from argparse import RawDescriptionHelpFormatter as AsWritten
 from collections.abc import Callable, Sequence
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from .demo import run_demo
 from .errors import FormulaError, InputError, StabconfError
 from .files import check_folder, write_whole
 from .losses import LOSSES
+from .results.base import BaseResults
 from .results.fitting import fit_in_scope
 from .results.regression import Results
 from .show.plots import comparison_size
@@ -38,6 +40,7 @@ _FIT_EXAMPLES = """examples:
   stabconf fit "mpg ~ wt + C(cyl)" cars.csv --loss huber --penalty 0.01 --report cars.html
   stabconf fit "mpg ~ wt + hp" cars.csv --new new.csv --alpha 0.1 --intervals out.csv
   stabconf fit "np.log(price) ~ area" homes.parquet --new new.tsv --by area=4 --by town --report homes.html
+  stabconf fit "y ~ x" data.parquet --new 'part-*.parquet' --method stable --intervals out/
   stabconf fit "y ~ x" data.csv --method split --side upper --intervals bounds.tsv
 """
 _COMPARE_EXAMPLES = """examples:
@@ -124,7 +127,8 @@ def _add_model(add: Callable[..., Any]) -> None:
 def _add_fit(add: Callable[..., Any]) -> None:
     _add_model(add)
     add("--penalty", type=float, default=0.01, help="strength (default: %(default)s)")
-    add("--new", type=Path, metavar="FILE", help="new rows; the training rows by default")
+    says = "new rows; the training rows by default. A quoted pattern, 'part-*.csv', goes file by file"
+    add("--new", type=Path, metavar="FILE", help=says)
     add("--method", default="auto", help="interval method (default: exact where there is one)")
     add("--side", default="two-sided", choices=["two-sided", "upper", "lower"])
     says = "cover along a formula, such as '~ C(region) + cr(age, df=4)'"
@@ -140,7 +144,12 @@ def _add_fit(add: Callable[..., Any]) -> None:
     says = "group widths by a column or term, or by bins of a number: x=4 or x=0,10,100; repeatable"
     add("--by", action="append", type=_grouping, metavar="COLUMN[=BINS]", help=says)
     add("--report", type=Path, metavar="FILE", help="write a report: .html or .md")
-    add("--intervals", type=Path, metavar="FILE", help="write the intervals as a table")
+    add(
+        "--intervals",
+        type=Path,
+        metavar="FILE",
+        help="write the intervals as a table, or as tables in a folder",
+    )
     add("--quiet", action="store_true", help="print nothing but errors and warnings")
 
 
@@ -170,6 +179,9 @@ def _grouping(text: str) -> str | dict[str, Any]:
 
 
 def _fit(options: Namespace) -> None:
+    if options.new is not None and any(sign in str(options.new) for sign in "*?["):
+        _fit_parts(options)
+        return
     for path in (options.data, options.new):
         if path is not None:
             table_kind(path)
@@ -179,10 +191,7 @@ def _fit(options: Namespace) -> None:
         check_path(options.report)
     data = read_table(options.data)
     new = None if options.new is None else read_table(options.new)
-    model = {name: getattr(options, name) for name in ("loss", "penalty", "l1_ratio", "unseen")}
-    results = fit_in_scope({}, options.formula, data, **model)
-    asked = {"method": options.method, "side": options.side}
-    asked |= {name: getattr(options, name) for name in ("conditional", "groups") if getattr(options, name)}
+    results, asked = _fitted(options, data)
     shown = {"by": options.by, "alpha": options.alpha, **asked}
 
     def say(text: str) -> None:
@@ -199,8 +208,44 @@ def _fit(options: Namespace) -> None:
         say(f"Report written to {results.report(options.report, new, **shown)}")
 
 
+def _fitted(options: Namespace, data: pd.DataFrame) -> tuple[Any, dict[str, Any]]:
+    """Results, and what is asked of them."""
+    model = {name: getattr(options, name) for name in ("loss", "penalty", "l1_ratio", "unseen")}
+    asked = {"method": options.method, "side": options.side}
+    asked |= {name: getattr(options, name) for name in ("conditional", "groups") if getattr(options, name)}
+    return fit_in_scope({}, options.formula, data, **model), asked
+
+
+def _fit_parts(options: Namespace) -> None:
+    """Intervals of new rows in several files, one file in memory at a time."""
+    pattern = str(options.new)
+    parts = [Path(name) for name in sorted(glob(pattern))]
+    if not parts:
+        raise InputError(f"--new {pattern!r} names no file: give a pattern such as 'part-*.parquet'")
+    if options.intervals is None or options.report is not None or options.by:
+        raise InputError(
+            "--new with a pattern writes tables into a folder: give --intervals out/, without --report "
+            "and --by"
+        )
+    folder = options.intervals
+    written = [folder / f"{part.name.split('.')[0]}{table_kind(part)}" for part in parts]
+    if len(set(written)) < len(parts) or set(written) & set(parts):
+        raise InputError(f"--intervals {str(folder)!r}: two tables would have one name: rename the parts")
+    folder.mkdir(parents=True, exist_ok=True)
+    results, asked = _fitted(options, read_table(options.data))
+    stable = asked["method"] in ("auto", "stable", "split") and len(asked) == 2
+    if stable and isinstance(results, Results):  # without the training rows, and fitted once
+        method = "stable" if asked["method"] == "auto" else asked["method"]
+        asked["method"] = method
+        results = results.predictor(options.alpha, options.side, method)
+    for part, path in zip(parts, written, strict=True):
+        write_table(path, _interval_table(results, read_table(part), options, asked))
+    if not options.quiet:
+        print(f"Intervals of {len(parts)} files written to {folder}")
+
+
 def _interval_table(
-    results: Results, new: pd.DataFrame | None, options: Namespace, asked: dict[str, Any]
+    results: BaseResults, new: pd.DataFrame | None, options: Namespace, asked: dict[str, Any]
 ) -> pd.DataFrame:
     """Predictions and intervals, and the responses where they are known."""
     frame = results.get_prediction(new, **asked).summary_frame(alpha=options.alpha)

@@ -6,6 +6,8 @@ import pytest
 import statsmodels.formula.api as smf
 
 import stabconf
+from stabconf.cli import main
+from stabconf.data.table_files import read_table, write_table
 
 dd = pytest.importorskip("dask.dataframe")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -69,3 +71,35 @@ def test_two_worker_processes_give_the_same(res):
     own = res.conf_int_conformal(NEW, 0.1, "stable")
     own.attrs = {}
     pd.testing.assert_frame_equal(made, own)
+
+
+@pytest.mark.parametrize("kind", [".csv", ".parquet"])
+def test_the_command_line_goes_file_by_file(tmp_path, monkeypatch, capsys, kind):
+    monkeypatch.chdir(tmp_path)
+    make(200).to_csv("train.csv", index=False)
+    new = make(30, seed=2)
+    for i, part in enumerate((new.iloc[:10], new.iloc[10:])):
+        write_table(f"part-{i}{kind}", part.reset_index(drop=True))
+    command = ["fit", "y ~ x + C(g)", "train.csv", "--loss", "huber", "--new", f"part-*{kind}"]
+    assert main([*command, "--intervals", "out/"]) == 0
+    assert "Intervals of 2 files written to out" in capsys.readouterr().out
+    made = pd.concat([read_table(f"out/part-{i}{kind}") for i in (0, 1)])
+    res = stabconf.fit("y ~ x + C(g)", make(200), loss="huber")
+    own = res.conf_int_conformal(new, method="stable")
+    np.testing.assert_allclose(made[["obs_ci_lower", "obs_ci_upper"]], own, rtol=1e-9)
+    np.testing.assert_allclose(made["y"], new["y"])
+    assert main([*command, "--method", "exact", "--intervals", "exact"]) == 0
+    exact = pd.concat([read_table(f"exact/part-{i}{kind}") for i in (0, 1)])
+    np.testing.assert_allclose(exact["obs_ci_upper"], res.conf_int_conformal(new)["upper"], rtol=1e-9)
+
+
+def test_a_pattern_of_new_files_that_cannot_be_used_is_an_error(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    make(50).to_csv("train.csv", index=False)
+    command = ["fit", "y ~ x", "train.csv", "--new"]
+    assert main([*command, "nothing-*.csv", "--intervals", "out"]) == 1
+    assert "names no file" in capsys.readouterr().err
+    assert main([*command, "tr*.csv"]) == 1
+    assert "give --intervals out/" in capsys.readouterr().err
+    assert main([*command, "tr*.csv", "--intervals", "."]) == 1
+    assert "two tables would have one name" in capsys.readouterr().err

@@ -32,9 +32,8 @@ class FrozenDesign(Design):
 
     def __init__(self, design: Design) -> None:
         self.__dict__.update({name: getattr(design, name) for name in _KEPT})
-        used = design._frame[design.predictors]
-        self._frame: pd.DataFrame = used.iloc[:0]
-        numeric = used.iloc[design.kept].select_dtypes("number")
+        self._frame: pd.DataFrame = design._frame.iloc[:0]
+        numeric = design._frame[design.predictors].iloc[design.kept].select_dtypes("number")
         self._data: pd.DataFrame = numeric.agg(["min", "max"]) if len(numeric.columns) else self._frame
         self._count = len(design.labels)
         self._offset = design.kinds.intercept
