@@ -169,9 +169,10 @@ def compare(
     Returns
     -------
     Comparison
-        A frame with ``method``, ``penalty`` (but for an estimator), ``coverage``, ``length`` and its
-        standard deviation over the splits ``length_sd``, the share of intervals that are ``infinite``, and
-        the ``time`` of a new row's interval in fits.
+        A frame with ``method``, ``penalty`` (but for an estimator), ``coverage`` and its standard error
+        over the splits ``coverage_se``, ``length`` and its standard deviation over the splits
+        ``length_sd``, the share of intervals that are ``infinite``, and the ``time`` of a new row's interval
+        in fits.
 
     Examples
     --------
@@ -352,6 +353,7 @@ def _summarised(runs: pd.DataFrame, methods: list[str], penalties: list[float], 
     runs = runs[asked].sort_values(_KEYS, ignore_index=True)
     table = runs.groupby(["penalty", "method"]).agg(
         coverage=("coverage", "mean"),
+        coverage_se=("coverage", "sem"),
         length=("length", "mean"),
         length_sd=("length", "std"),
         infinite=("infinite", "mean"),
