@@ -171,8 +171,8 @@ def compare(
     Comparison
         A frame with ``method``, ``penalty`` (but for an estimator), ``coverage`` and its standard error
         over the splits ``coverage_se``, ``length`` and its standard deviation over the splits
-        ``length_sd``, the share of intervals that are ``infinite``, and the ``time`` of a new row's interval
-        in fits.
+        ``length_sd``, the share of intervals that are ``infinite``, and the ``time`` of a new row's
+        interval in fits.
 
     Examples
     --------
