@@ -203,7 +203,7 @@ def box_plots(results, models):
             longest, shortest = max(map(np.max, lengths)), min(map(np.min, lengths))
             if longest > 8 * shortest:
                 ax.set_xscale("log")
-                ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+                ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if longest < 500 * shortest else (1,)))
                 ax.xaxis.set_major_formatter("{x:g}")
                 ax.xaxis.set_minor_formatter(NullFormatter())
     for ax in axes[-1]:

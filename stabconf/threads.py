@@ -12,7 +12,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["keep_one_thread", "one_thread"]
+__all__ = ["one_thread"]
 
 
 class _OneThread(ContextDecorator):
@@ -49,8 +49,3 @@ class _OneThread(ContextDecorator):
 
 
 one_thread = _OneThread()
-
-
-def keep_one_thread() -> None:
-    """Hold BLAS to one thread for good: for worker processes."""
-    one_thread.__enter__()

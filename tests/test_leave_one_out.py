@@ -97,7 +97,7 @@ def test_wide_fits_with_an_l1_part_leave_rows_out(loss):
 
 @pytest.mark.parametrize("loss", ["lad", "huber", "squared"])
 def test_the_jackknife_takes_few_fits_time(loss):
-    """500 refits took about 90 fits' time, paths take 2 to 7; the best of three runs of each counts."""
+    """500 refits took about 180 fits' time, paths take 2 to 7; the best of three runs of each counts."""
     rng = np.random.default_rng(0)
     data = pd.DataFrame(rng.standard_normal((500, 6)), columns=[*"abcdef"])
     data["y"] = data["a"] + rng.standard_t(3, 500)

@@ -18,7 +18,7 @@ from ..data.units import ColumnUnits
 from ..errors import AssumptionError
 from ..sets import Intervals, PairScore, UserScore
 from .asking import ask_intervals
-from .options import Among, Bound, Groups, New, Numbers, Options, PerRow, Side, Units, given_options
+from .options import Among, Bound, Folds, Groups, New, Numbers, Options, PerRow, Side, Units, given_options
 from .prediction import Prediction
 from .rows import Rows
 from .saving import SavedResults
@@ -127,7 +127,7 @@ class BaseResults(SavedResults):
         queries: int | Sequence[float] | None = None,
         points: int | None = None,
         calibration: float | None = None,
-        folds: int | None = None,
+        folds: Folds = None,
         random_state: int | np.random.Generator | None = None,
         transductive: bool = False,
         unseen: Unseen | None = None,
@@ -135,6 +135,7 @@ class BaseResults(SavedResults):
         units: Units = None,
         n_jobs: int | None = None,
         progress: bool | None = None,
+        to: str | None = None,
         **unknown: Any,
     ) -> pd.DataFrame:
         """Conformal prediction intervals for new responses.
@@ -204,9 +205,13 @@ class BaseResults(SavedResults):
             returns one per row (a Series is matched by label). For "batch" a list of them.
         queries : int or sequence of float
             Responses between which "interpolation" interpolates the fit (default 8).
-        points, calibration, folds : int, float, int
+        points, calibration : int, float
             Candidates of "grid" (default 200), share of the training rows that calibrate "split" (default
-            0.5), folds of "cross" and "cv+" (default 10).
+            0.5).
+        folds : int or str
+            Number of folds of "cross" and "cv+" (default 10). Or the column of clusters whose rows depend
+            on each other (or a label per training row), for "split" and "cv+": a cluster is held out
+            whole, all clusters count alike, and coverage is that of a row of a new cluster.
         random_state : int or numpy Generator
             Decides which rows go where in "split", "cross" and "cv+" (default 0).
         transductive : bool
@@ -225,10 +230,13 @@ class BaseResults(SavedResults):
             log1p, log10, log2 or sqrt. Others need a pair of increasing functions, there and back:
             ``units=(np.cbrt, lambda z: z**3)``. Coverage stays as it is.
         n_jobs : int
-            Processes that share the rows of "exact", or the fits of methods that refit; -1 for one per
-            core.
+            Workers that share the rows of "exact", or the fits of methods that refit; -1 for one per
+            core. They are joblib's: processes, or what ``joblib.parallel_config`` says, a cluster say.
         progress : bool
             Show a progress bar; by default only in a terminal, once the work takes long.
+        to : {"pandas", "polars", "pyarrow"}
+            Kind of the frame that is returned, by default pandas whatever ``exog`` is: only there can the
+            guarantee stand beside the numbers, in ``attrs``.
         **unknown
             Anything else is an error that names the options of the method.
 
@@ -339,6 +347,11 @@ class BaseResults(SavedResults):
         return self.model.describe()
 
     # Helpers ---------------------------------------------------------------------------------------
+
+    @property
+    def _designs(self) -> list[Design]:
+        """A design per response."""
+        return [self._design]
 
     @cached_property
     def _kept(self) -> dict[Hashable, list[Intervals]]:

@@ -5,7 +5,7 @@ import pickle
 from functools import cached_property
 from typing import Any
 
-from ..errors import InputTypeError
+from ..errors import InputError, InputTypeError
 from ..files import write_whole
 
 __all__ = ["SavedResults", "load"]
@@ -57,7 +57,14 @@ def load(path: str | os.PathLike[str]) -> Any:
     Pickles run code on loading: load only files that you trust.
     """
     with open(path, "rb") as file:
-        results = pickle.load(file)
+        content = file.read()
+    try:
+        results = pickle.loads(content)
+    except Exception as error:
+        raise InputError(
+            f"{path} cannot be read as saved results ({type(error).__name__}: {error}): it is not whole, "
+            "not a file that save() wrote, or from other versions of the packages; fit and save again"
+        ) from error
     if not isinstance(results, SavedResults):
         raise InputTypeError(f"{path} holds a {type(results).__name__}, not stabconf results")
     return results

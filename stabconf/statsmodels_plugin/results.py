@@ -20,8 +20,19 @@ from ..data.units import ColumnKinds, column_units
 from ..errors import DataWarning, InputError, warn_user
 from ..losses import Loss
 from ..results.asking import ask_intervals
-from ..results.options import Bound, Groups, New, Numbers, Options, PerRow, Side, Units, given_options
-from ..results.regression import ObjectiveResults
+from ..results.objective import ObjectiveResults
+from ..results.options import (
+    Bound,
+    Folds,
+    Groups,
+    New,
+    Numbers,
+    Options,
+    PerRow,
+    Side,
+    Units,
+    given_options,
+)
 from ..results.rows import Rows
 from ..results.spec import ModelSpec
 from ..sets import Fits, PairScore, UserScore
@@ -111,13 +122,14 @@ class StatsmodelsResults(ObjectiveResults):
         queries: int | Sequence[float] | None = None,
         points: int | None = None,
         calibration: float | None = None,
-        folds: int | None = None,
+        folds: Folds = None,
         random_state: int | np.random.Generator | None = None,
         unseen: Unseen | None = None,
         in_range: bool = False,
         units: Units = None,
         n_jobs: int | None = None,
         progress: bool | None = None,
+        to: str | None = None,
         **unknown: Any,
     ) -> pd.DataFrame:
         """Conformal prediction intervals for new responses.

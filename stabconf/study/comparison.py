@@ -25,7 +25,7 @@ from ..losses import Loss, as_loss
 from ..rank import conformal_rank, kth_smallest
 from ..results.estimator import EstimatorResults
 from ..results.fitting import fit_in_scope
-from ..results.regression import ObjectiveResults
+from ..results.objective import ObjectiveResults
 from ..sets import ESTIMATOR_METHODS, METHODS, Method, progress_bar
 from ..show.plots import draw_comparison
 

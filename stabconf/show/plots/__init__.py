@@ -13,6 +13,7 @@ from .curve_plots import (
     draw_stability,
 )
 from .drift_plots import draw_drift
+from .pair_plots import draw_pairs
 from .predictive_plots import draw_predictive
 from .residual_plots import draw_influence, draw_residuals
 from .row_plots import draw_conformity, draw_intervals
@@ -28,6 +29,7 @@ __all__ = [
     "draw_drift",
     "draw_influence",
     "draw_intervals",
+    "draw_pairs",
     "draw_predictive",
     "draw_residuals",
     "draw_stability",
