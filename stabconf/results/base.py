@@ -5,7 +5,6 @@ themselves. `figures` and `presentation` add figures, tables and reports.
 """
 
 import os
-import pickle
 from collections.abc import Hashable, Sequence
 from functools import cached_property
 from typing import Any, Self
@@ -18,12 +17,12 @@ from ..data.design import Design, Unseen
 from ..data.response_units import as_units
 from ..data.units import ColumnUnits
 from ..errors import AssumptionError, InputTypeError
-from ..files import write_whole
 from ..sets import Intervals, PairScore, UserScore
 from .asking import ask_intervals
 from .options import Among, Bound, Groups, New, Numbers, Options, PerRow, Side, Units, given_options
 from .prediction import Prediction
 from .rows import Rows
+from .saving import read_pickle, write_pickle
 from .spec import EstimatorSpec, ModelSpec
 
 __all__ = ["BaseResults", "load"]
@@ -328,14 +327,7 @@ class BaseResults:
         ...     stabconf.load(path).params.equals(res.params)
         True
         """
-        try:
-            content = pickle.dumps(self)
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise InputTypeError(
-                f"the results cannot be pickled ({error}): functions that the formula takes from the "
-                "calling scope, an estimator or its tau must be importable from a module"
-            ) from error
-        write_whole(path, content)
+        write_pickle(path, self)
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but what is cached, which is made again after loading."""
@@ -424,10 +416,10 @@ class BaseResults:
 def load(path: str | os.PathLike[str]) -> BaseResults:
     """Read results that `save` wrote.
 
-    Pickles run code on loading: load only files that you trust.
+    Pickles run code on loading: load only files that you trust. The file knows the versions that wrote it:
+    where it cannot be read, the error names those that differ.
     """
-    with open(path, "rb") as file:
-        results = pickle.load(file)
+    results = read_pickle(path)
     if not isinstance(results, BaseResults):
         raise InputTypeError(f"{path} holds a {type(results).__name__}, not stabconf results")
     return results
