@@ -281,8 +281,11 @@ def check_p(found, judge, frame, made, tried):
         near = abs(z) < BEYOND * judge.referee.size
         if scores.sound and near and not low - 1e-9 <= p <= high + 1e-9:
             found.note("wrong p", f"{where} has p {p:.4g}, brute force {low:.4g} to {high:.4g}")
-        if len(values) == 3 and not values[1] - 1e-9 <= p <= values[2] + 1e-9:
-            found.note("wrong bounds", f"{where} has p {p:.4g} outside {values[1]:.4g} to {values[2]:.4g}")
+        bounds = values[1:3]  # bands have none
+        apart = len(bounds) and (bounds[0] > high + 1e-9 or bounds[1] < low - 1e-9)
+        if scores.sound and near and apart:
+            told = f"outside {bounds[0]:.4g} to {bounds[1]:.4g}"
+            found.note("wrong bounds", f"{where} has brute force p {low:.4g} to {high:.4g} {told}")
         check_agreement(found, judge, made, name, z, p)
 
 

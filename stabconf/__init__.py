@@ -13,18 +13,20 @@ from .errors import (
     StabconfError,
     StabconfWarning,
     StabilityWarning,
+    WorkerError,
 )
 from .losses import LAD, Huber, Linex, LogCosh, Power, PseudoHuber, Quantile, Squared
 from .penalties import ElasticNet, NoPenalty, Ridge
-from .results.base import load
 from .results.estimator import EstimatorResults
 from .results.fitting import fit, fit_quantiles
 from .results.predictive import Predictive
 from .results.quantiles import QuantileResults
 from .results.regression import Results
+from .results.saving import load
+from .results.several import SeveralResults
 from .sets import PairScore, UserScore
 from .show.exchangeability import ExchangeabilityCheck
-from .statsmodels_plugin import StatsmodelsResults, conformal, register, unregister
+from .statsmodels_plugin import RefittedResults, StatsmodelsResults, conformal, register, unregister
 from .study.comparison import compare
 from .study.selection import Selection, select_penalty
 
@@ -41,7 +43,9 @@ __all__ = [
     "Results",
     "EstimatorResults",
     "QuantileResults",
+    "SeveralResults",
     "StatsmodelsResults",
+    "RefittedResults",
     "Predictive",
     "Selection",
     "ExchangeabilityCheck",
@@ -63,6 +67,7 @@ __all__ = [
     "InputTypeError",
     "FormulaError",
     "AssumptionError",
+    "WorkerError",
     "StabconfWarning",
     "ConvergenceWarning",
     "StabilityWarning",

@@ -20,6 +20,7 @@ import pandas as pd
 from ._version import __version__
 from .checks import DEFAULT_ALPHA
 from .data.table_files import check_table_path, read_table, table_kind, write_table
+from .demo import run_demo
 from .errors import FormulaError, InputError, StabconfError, StabconfWarning
 from .files import check_folder, write_whole
 from .losses import LOSSES
@@ -102,7 +103,12 @@ def _parser() -> ArgumentParser:
     _add_fit(command("fit", _fit, does, _FIT_EXAMPLES).add_argument)
     does = "compare interval methods over random splits"
     _add_compare(command("compare", _compare, does, _COMPARE_EXAMPLES).add_argument)
-    demo = command("demo", _demo, "fit Engel's food data, print the summary, write a report", "")
+    demo = command(
+        "demo",
+        _demo,
+        "intervals for households of Engel's food data, judged at held-out ones, and a report",
+        "",
+    )
     says = "the report, .html or .md (default: %(default)s)"
     demo.add_argument("--output", type=Path, default=Path("stabconf-demo.html"), help=says)
     return parser
@@ -242,13 +248,5 @@ def _figure_kind(path: Path) -> str:
 
 
 def _demo(options: Namespace) -> None:
-    from statsmodels.datasets import engel
-
     check_path(options.output)
-    data = engel.load_pandas().data
-    results = fit_in_scope({}, "foodexp ~ income", data, loss="huber", penalty=0.01)
-    new = pd.DataFrame({"income": [500.0, 1000.0, 2000.0]})
-    print(results.summary(alpha=0.1))
-    print("\n90 % prediction intervals for new households\n")
-    print(new.join(results.get_prediction(new).summary_frame(alpha=0.1)).round(1).to_string())
-    print(f"\nReport written to {results.report(options.output, new, alpha=0.1)}")
+    run_demo(options.output, print)

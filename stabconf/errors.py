@@ -18,6 +18,7 @@ __all__ = [
     "InputTypeError",
     "FormulaError",
     "AssumptionError",
+    "WorkerError",
     "StabconfWarning",
     "ConvergenceWarning",
     "StabilityWarning",
@@ -49,6 +50,10 @@ class FormulaError(InputError):
 
 class AssumptionError(StabconfError, ValueError):
     """A method was asked for something its theory does not cover for this model."""
+
+
+class WorkerError(StabconfError, RuntimeError):
+    """A worker of ``n_jobs=`` ended before its work was done."""
 
 
 class StabconfWarning(UserWarning):

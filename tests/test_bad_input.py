@@ -26,9 +26,10 @@ def with_value(column, value, row=3):
 FIT_CASES = {
     "formula is a number": (dict(formula=3), r"formula=3 is a int: give a string"),
     "formula syntax error": (dict(formula="y ~ x +"), r"formula='y ~ x \+' cannot be parsed.*\^"),
-    "formula without response": (dict(formula="~ x"), r"formula='~ x' needs one response"),
-    "formula without tilde": (dict(formula="y"), r"formula='y' needs one response"),
-    "two responses": (dict(formula="y + x ~ g"), r"needs one response"),
+    "formula without response": (dict(formula="~ x"), r"formula='~ x' needs a response"),
+    "formula without tilde": (dict(formula="y"), r"formula='y' needs a response"),
+    "a constant on the left": (dict(formula="y + 1 ~ g"), r"needs a response .* and no constant"),
+    "responses of which one is text": (dict(formula="x + g ~ y"), r"response 'g' .* is not numeric"),
     "no terms": (dict(formula="y ~ 0"), r"formula='y ~ 0' has no terms"),
     "unknown column": (dict(formula="y ~ nowhere"), r"'nowhere' is not defined.*give data a column"),
     "failing function": (dict(formula="y ~ np.linalg.inv(x)"), r"formula='y ~ np.linalg.inv\(x\)' cannot"),

@@ -288,3 +288,10 @@ def test_a_column_that_is_there_twice_changes_nothing_without_a_penalty(spread):
     once = stabconf.fit_quantiles("y ~ x", doubled, penalty=0)
     ends = [each.conf_int_conformal(doubled.iloc[:3], alpha=0.2) for each in (twice, once)]
     np.testing.assert_allclose(*ends, atol=1e-7)
+
+
+def test_a_method_that_bands_do_not_have_is_said_to_be_none_of_theirs(results, spread):
+    with pytest.raises(
+        InputError, match="method='split' is not for bands of quantiles: give 'auto' or one of"
+    ):
+        results.conf_int_conformal(spread.iloc[:2], method="split")

@@ -4,6 +4,7 @@ import gzip
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pandas as pd
@@ -12,6 +13,7 @@ import pytest
 import stabconf
 from stabconf import cli
 from stabconf.cli import main
+from stabconf.demo import ALPHA, FORMULA, households, run_demo
 
 
 @pytest.fixture
@@ -172,9 +174,24 @@ def test_demo_prints_a_summary_and_writes_a_report(tmp_path):
         text=True,
         check=True,
     )
-    assert "Regularised robust regression" in done.stdout and "obs_ci_upper" in done.stdout
-    assert "Distance to exact" in (tmp_path / "my report.html").read_text(encoding="utf-8")
+    assert "Regularised quantile regression" in done.stdout and "richest third" in done.stdout
+    assert "income" in (tmp_path / "my report.html").read_text(encoding="utf-8")
     assert done.stderr == ""
+
+
+def test_the_sentence_of_the_demo_is_that_of_counts_by_hand():
+    training, held = households()
+    said: list[str] = []
+    assert len(training) + len(held) == 235 and not set(training.index) & set(held.index)
+    one = stabconf.fit(FORMULA, training).conf_int_conformal(held, alpha=ALPHA)
+    two = stabconf.fit_quantiles(FORMULA, training).conf_int_conformal(held, alpha=ALPHA)
+    inside = [held["foodexp"].between(ends["lower"], ends["upper"]) for ends in (one, two)]
+    rich = held["income"] > held["income"].quantile(2 / 3)
+    with tempfile.TemporaryDirectory() as folder:
+        run_demo(Path(folder) / "demo.html", said.append)
+    (sentence,) = [line for text in said for line in text.split("\n") if "held-out households lie" in line]
+    assert sentence.startswith(f"{inside[1].sum()} of {len(held)} held-out")
+    assert f"{inside[0][rich].mean():.0%} of the richest." in sentence
 
 
 @pytest.mark.parametrize("name", ["cut.csv.gz", "text.csv.zip", "text.csv.xz"])

@@ -157,7 +157,7 @@ def test_conformity_is_the_p_value_of_the_refitted_sample_and_lies_between_its_b
     drawn = draw("heavy", 5, n=40, penalty=0.05, l1_ratio=0.0)
     fits = fits_of(drawn, loss)
     z = np.linspace(*np.quantile(drawn.y, [0.02, 0.98]), 25)
-    p, low, high = conformity(fits, drawn.new[0], z, "two-sided", default_bound(loss))
+    p, low, high, _ = conformity(fits, drawn.new[0], z, "two-sided", default_bound(loss))
     for candidate, value in zip(z, p, strict=True):
         residuals = refit(drawn.X, drawn.y, drawn.new, candidate, loss, drawn.ridge, drawn.lasso)[0]
         assert p_value(residuals, slack=-1e-6) <= value + 1e-12

@@ -136,7 +136,7 @@ def test_a_corrupt_file_of_results_is_named(tmp_path, spoil):
     path = tmp_path / "broken.pickle"
     RESULTS.save(path)
     path.write_bytes(spoil(path.read_bytes()))
-    with pytest.raises(InputError, match=r"broken\.pickle.*fit again"):
+    with pytest.raises(InputError, match=r"broken\.pickle.*save again"):
         stabconf.load(path)
 
 

@@ -174,7 +174,7 @@ def test_p_values_are_those_of_the_refit_and_lie_between_their_bounds():
         drawn = draw("plain", seed, n=30, penalty=0.2, l1_ratio=0.0)
         fits, peers = fits_of(drawn, loss), drawn_peers(drawn, "both", seed)
         z = np.linspace(np.min(drawn.y), np.max(drawn.y), 9)
-        p, low, high = conformity(fits, drawn.new[0], z, "two-sided", default_bound(loss), peers.take(0))
+        p, low, high, _ = conformity(fits, drawn.new[0], z, "two-sided", default_bound(loss), peers.take(0))
         expected = [brute_p(drawn, loss, one, "two-sided", peers, 1e-8) for one in z]
         np.testing.assert_allclose(p, expected, atol=1e-9)
         assert np.all(low <= p + 1e-12) and np.all(p <= high + 1e-12)

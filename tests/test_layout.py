@@ -20,23 +20,26 @@ NOTEBOOKS = sorted((ROOT / "vignettes").glob("*.ipynb"))
 
 # The rooms in the order in which data walks through them: each may import those above it, and sees the
 # third-party packages named here.
-ROOMS = {
+ROOMS: dict[str, set[str]] = {
     "_version": set(),
     "errors": set(),
     "checks": {"numpy"},
     "files": set(),
     "rank": {"numpy"},
-    "data": {"numpy", "pandas", "patsy"},
+    "threads": {"threadpoolctl"},
+    "data": {"numpy", "pandas", "patsy", "narwhals"},
     "losses": {"numpy", "scipy"},
     "penalties": {"numpy"},
-    "solvers": {"numpy", "scipy"},
+    "solvers": {"numpy", "scipy", "statsmodels"},
     "stability": {"numpy", "scipy"},
     "path": {"numpy", "scipy"},
-    "sets": {"numpy", "scipy", "tqdm"},
+    "sets": {"numpy", "scipy", "tqdm", "joblib"},
     "show": {"numpy", "pandas", "scipy", "statsmodels", "matplotlib", "jinja2"},
     "results": {"numpy", "pandas"},
     "statsmodels_plugin": {"numpy", "pandas", "patsy", "statsmodels"},
     "study": {"numpy", "pandas", "matplotlib"},
+    "demo": {"numpy", "pandas", "statsmodels"},
+    "sklearn": {"numpy", "pandas", "sklearn"},
     "cli": {"pandas", "matplotlib", "statsmodels"},
     "__main__": set(),
 }
@@ -45,7 +48,7 @@ NOT_SEEN = {  # what a room has no business with, although it is above
     "solvers": {"data", "rank"},
     "show": {"sets", "path", "stability", "solvers", "losses", "penalties"},
 }
-THIRD_PARTY = {"numpy", "scipy", "pandas", "patsy", "statsmodels", "matplotlib", "jinja2", "tqdm"}
+THIRD_PARTY = set().union(*ROOMS.values())
 
 
 def module_files():

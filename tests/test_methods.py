@@ -1,5 +1,7 @@
 """Every other method against a computation of its own definition, and what they promise."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -612,3 +614,23 @@ def test_a_warning_says_why_an_interval_is_infinite(frame):
         res = stabconf.fit("y ~ x", data, loss=loss, penalty=0.3)
         with pytest.warns(stabconf.StabilityWarning, match=message):
             res.conf_int_conformal({"x": [4.0]}, alpha=0.02, **options)
+
+
+def test_compare_takes_one_loss_at_a_time(frame):
+    with pytest.raises(InputTypeError, match="compare takes one loss at a time; call it for each"):
+        stabconf.compare("y ~ x", frame, loss=["lad", "huber"], repeats=1)
+    with pytest.raises(InputError, match="did you mean 'huber'"):
+        stabconf.compare("y ~ x", frame, loss="hubr", repeats=1)
+
+
+@pytest.mark.parametrize("loss", ["lad", "huber", "squared", "logcosh"])
+def test_intervals_start_from_the_training_fit_without_another_solve(frame, loss, monkeypatch):
+    res = stabconf.fit("y ~ x + C(g)", frame, loss=loss)
+    expected = res.conf_int_conformal(frame)
+    again = pickle.loads(pickle.dumps(stabconf.fit("y ~ x + C(g)", frame, loss=loss)))
+
+    def refuse(*_, **__):
+        raise AssertionError("a base fit was made anew")
+
+    monkeypatch.setattr("stabconf.sets.fits.minimise", refuse)
+    assert again.conf_int_conformal(frame).equals(expected)

@@ -199,7 +199,7 @@ def test_labels_hold_dollars_and_are_cut(frame):
             "columns of the response 'y'",
         ),
         (lambda res, new: res.plot_stability(penalties=[]), InputError, r"penalties=\[\] is empty"),
-        (lambda res, new: res.plot_stability(penalties=["a"]), InputTypeError, "penalties has 'a', a str"),
+        (lambda res, new: res.plot_stability(penalties=["a"]), InputTypeError, "penalties='a' is a str"),
         (lambda res, new: res.plot_stability(penalties=[-1.0]), InputError, "0 or larger"),
     ],
 )

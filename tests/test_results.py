@@ -399,7 +399,8 @@ def test_every_results_class_says_what_it_is(frame):
         assert repr(results).startswith(f"<{type(results).__name__} of 'y ~ x1': ")
         assert word in repr(results) and f"{len(frame)} rows>" in repr(results)
     chosen = stabconf.select_penalty("y ~ x1", frame, penalties=[0.1], pilot=20, alpha=0.1)
-    assert repr(chosen).startswith("<Selection: penalty 0.1, from 20 pilot rows; <Results of 'y ~ x1'")
+    assert repr(chosen).startswith("<Selection: penalty 0.1, mean width of the exact intervals ")
+    assert "from 20 pilot rows; <Results of 'y ~ x1'" in repr(chosen)
 
 
 # What each class has ---------------------------------------------------------------------------------
@@ -455,7 +456,7 @@ OPTIONS = [
         "queries",
     ),
     *("points", "calibration", "folds", "random_state", "transductive", "unseen", "in_range"),
-    *("units", "n_jobs", "progress"),
+    *("units", "n_jobs", "progress", "to"),
 ]
 
 

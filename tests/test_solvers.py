@@ -225,6 +225,18 @@ def test_many_rows_without_penalty_converge():
     assert solution.fun <= np.abs(v - X @ theta).sum() * (1 + 1e-9)
 
 
+def test_quantiles_of_many_skewed_rows_that_vanishing_weights_alone_hold_converge():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.ones(20000), rng.lognormal(sigma=2.5, size=(20000, 8))])
+    X[:, 1:] = (X[:, 1:] - X[:, 1:].mean(axis=0)) / X[:, 1:].std(axis=0)
+    v = np.minimum(X @ rng.standard_normal(9) + rng.standard_t(3, size=20000), 2.0)
+    for q in (0.1, 0.9):
+        problem = Problem(X, v, Quantile(q), np.zeros(9), np.zeros(9))
+        found, programme = solvers.solve(problem), solvers.solve(problem, solver="scipy")
+        assert found.success and programme.success
+        assert found.fun == pytest.approx(programme.fun, rel=1e-9)
+
+
 def test_solve_finds_the_minimiser_of_smallest_norm_and_hands_the_unique_problem_to_the_finish():
     rng = np.random.default_rng(5)
     X = rng.standard_normal((20, 3))[:, [0, 1, 2, 2]]

@@ -1,5 +1,7 @@
 """Stable sets against brute force: outer contains, inner is contained, tau bounds every movement."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from problems import KINDS, LOSS_INSTANCES, draw, fits_of, plain_fits, stable
@@ -145,10 +147,14 @@ def test_bounds_order_as_the_theory_says():
             assert width.get("curvature", 0.0) <= width["norm"] + 1e-9
 
 
-def test_a_sloppy_solver_widens_the_interval_and_keeps_it_valid():
+@pytest.mark.parametrize("solver", ["newton", "scipy"])
+def test_a_solver_that_stops_early_widens_the_interval_and_keeps_it_valid(solver):
     drawn = draw("plain", 1, n=40, penalty=0.2, l1_ratio=0.0)
-    exact = stable(fits_of(drawn, LAD()), drawn.new, 0.1, bound="norm")
-    sloppy = stable(fits_of(drawn, LAD(), solver="scipy"), drawn.new, 0.1, bound="norm")
+    fits = fits_of(drawn, LAD())
+    exact = stable(fits, drawn.new, 0.1, bound="norm")
+    early = replace(fits, solving={"solver": solver, "tol": 1e-8, "max_iter": 9})
+    assert not early.base.solution.success
+    sloppy = stable(early, drawn.new, 0.1, bound="norm")
     assert sloppy.lower[0] <= exact.lower[0] + 1e-9 and sloppy.upper[0] >= exact.upper[0] - 1e-9
     assert sloppy.width[0] <= 1.2 * exact.width[0]
 

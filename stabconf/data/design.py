@@ -33,7 +33,7 @@ from .frames import (
 from .units import ColumnUnits, column_units
 from .unseen import unseen_rows
 
-__all__ = ["Design", "Unseen", "build_design", "caller_scope", "learned_units"]
+__all__ = ["Design", "Unseen", "build_design", "caller_scope"]
 
 Unseen = Literal["raise", "nan"]
 
@@ -45,7 +45,7 @@ class Design:
     ----------
     formula : str
     y : (n,) array
-        Response as the formula makes it.
+        Response as the formula makes it; the first where there are several, see `each`.
     X : (n, p) array
         Design columns in their own units.
     names : list of str
@@ -63,6 +63,7 @@ class Design:
     """
 
     _outside: tuple[str, ...] = ()  # names of the columns that were Series of the calling scope
+    _place = 0  # of the response, among several
     unseen: Unseen = "raise"  # what is done with new rows that the map cannot place
 
     def __init__(
@@ -84,14 +85,35 @@ class Design:
         self._outside = (*outside, *columns)
         self._left, self._info, made = formulas.both_sides(formula, frame, names)
         self.names: list[str] = list(self._info.column_names)
-        self.response: str = self._left.column_names[0]
-        self.y: np.ndarray = made.matrix(self._left)[:, 0]
+        self._Y: np.ndarray = made.matrix(self._left)
         self.X: np.ndarray = made.matrix(self._info)
         self.kept: np.ndarray = made.kept
         self.index: pd.Index = frame.index[self.kept]
         self.dropped: pd.Index = frame.index.delete(self.kept)
         self.kinds = made.kinds(self._info)
-        self.transformed = not formulas.is_column(self.response, frame.columns)
+        self._choose(0)
+
+    def _choose(self, place: int) -> None:
+        """Take one of the responses for the response."""
+        self._place = place
+        self.response: str = self._left.column_names[place]
+        self.y: np.ndarray = np.ascontiguousarray(self._Y[:, place])
+        self.transformed: bool = not formulas.is_column(self.response, self._frame.columns)
+
+    @property
+    def responses_named(self) -> list[str]:
+        """Names of the responses of the left side."""
+        return list(self._left.column_names)
+
+    def each(self) -> list["Design"]:
+        """One copy per response of the left side, with that response as its own."""
+        made = []
+        for place in range(len(self.responses_named)):
+            one = object.__new__(type(self))
+            one.__dict__.update(self.__dict__)
+            one._choose(place)
+            made.append(one)
+        return made
 
     @property
     def intercept(self) -> int | None:
@@ -172,7 +194,7 @@ class Design:
             return None
         values = plain_columns(frame, used, "exog").reset_index(drop=True)
         with formula_errors(f"exog cannot be put through the left side of {self.formula!r}"):
-            return formulas.design_rows(self._left, values, len(frame))[:, 0]
+            return formulas.design_rows(self._left, values, len(frame))[:, self._place]
 
     def beside(
         self, what: str | Callable[[pd.DataFrame], Any], new: object, complete: np.ndarray
@@ -306,6 +328,7 @@ class Design:
             "formula": self.formula,
             "data": self._data,
             "outside": self._outside,
+            "place": self._place,
             "unseen": self.unseen,
             "scope": {name: value for name, value in self._scope.items() if name not in modules},
             "modules": {name: module.__name__ for name, module in modules.items()},
@@ -315,6 +338,7 @@ class Design:
         modules = {name: import_module(module) for name, module in state["modules"].items()}
         scope = {**state["scope"], **modules}
         Design.__init__(self, state["formula"], state["data"], scope, state["outside"])
+        self._choose(state["place"])
         self.unseen = state["unseen"]
 
 
@@ -324,6 +348,7 @@ def build_design(
     scope: Mapping[str, Any],
     missing: Literal["drop", "raise"] = "drop",
     unseen: Unseen = "raise",
+    several: bool = False,
 ) -> Design:
     """Evaluate ``formula`` on ``data``.
 
@@ -336,6 +361,8 @@ def build_design(
         Names of the caller, for functions and variables that are not columns.
     missing : {"drop", "raise"}
     unseen : {"raise", "nan"}
+    several : bool
+        Whether the left side may have several terms, each a response.
 
     Examples
     --------
@@ -360,26 +387,16 @@ def build_design(
         if not hint:
             raise
         raise FormulaError(f"{error}\nHint: {hint}.") from error
+    names = design.responses_named
+    if len(names) > 1 and not several:
+        raise FormulaError(
+            f"formula={formula!r} has {len(names)} responses ({', '.join(names)}), and one is needed here: "
+            f"write 'I({' + '.join(names)}) ~ ...' for their sum; stabconf.fit with a loss takes several"
+        )
     _check_rows(design, missing)
-    check_finite(design.y[:, None], [design.response], design.index, "data")
+    check_finite(design._Y, names, design.index, "data")
     check_finite(design.X, design.names, design.index, "data")
     return design.leaving_unseen(unseen)
-
-
-def learned_units(design: Design, standardize: bool = True) -> ColumnUnits:
-    """The `ColumnUnits` of a training design, with one warning that names constant columns."""
-    made, constant = column_units(design.X, design.kinds, standardize)
-    if constant.any():
-        columns = [name for name, is_constant in zip(design.names, constant, strict=True) if is_constant]
-        are, tells = "is", "its effect cannot be learned"
-        if len(columns) > 1:
-            are, tells = "are", "nothing of their effect can be learned"
-        warn_user(
-            f"{listed(columns, 'column')} of the design {are} constant in training, so {tells}: drop the "
-            "term if that is not meant",
-            DataWarning,
-        )
-    return made
 
 
 def _as_columns(names: list[str]) -> str:

@@ -121,9 +121,9 @@ def formula_codes(formula: str) -> tuple[list[str], list[str]]:
     (['np.log(y)'], ['x', 'C(g)', 'x'])
     """
     parsed = _parsed(formula, "formula", formula)
-    if len(parsed.lhs_termlist) != 1 or not parsed.lhs_termlist[0].factors:
+    if not (parsed.lhs_termlist and all(term.factors for term in parsed.lhs_termlist)):
         raise FormulaError(
-            f"formula={formula!r} needs one response on the left of '~': write 'y ~ x1 + x2'"
+            f"formula={formula!r} needs a response on the left of '~' and no constant: write 'y ~ x1 + x2'"
         )
     if not parsed.rhs_termlist:
         raise FormulaError(f"formula={formula!r} has no terms: write 'y ~ 1' for a constant")
@@ -163,9 +163,10 @@ def _codes(terms: Collection[Any]) -> list[str]:
 def both_sides(
     formula: str, frame: pd.DataFrame, scope: dict[str, Any]
 ) -> tuple[patsy.DesignInfo, patsy.DesignInfo, Evaluated]:
-    """The designs of the response and of the right side, and their factors at the complete rows.
+    """The designs of the responses and of the right side, and their factors at the complete rows.
 
-    patsy sees the labels of the rows, so that it refuses a Series with others.
+    Each term of the left side is a response. patsy sees the labels of the rows, so that it refuses a Series
+    with others.
     """
     parsed = _parsed(formula, "formula", formula)
     try:
@@ -175,22 +176,34 @@ def both_sides(
     except Exception as error:
         text = f"{type(error).__name__}: {error}{_hint(error)}"
         raise FormulaError(f"formula={formula!r} cannot be evaluated on data: {text}") from error
-    response = f"response {left.term_names[0]!r} in {formula!r}"
-    factor = next(iter(left.factor_infos.values()))
-    if factor.type != "numerical":
-        levels = list(factor.categories)[:5]
-        raise InputError(
-            f"{response} is not numeric (levels {levels}): convert it, with .astype(float) say; code "
-            "categories as 0, 1, ..., and give their labels in that order to conformity or conformal_set"
-        )
-    if len(left.column_names) != 1:
-        raise InputError(f"{response} has {len(left.column_names)} columns: give one")
+    _check_responses(formula, left)
     return left, right, made
+
+
+def _check_responses(formula: str, info: patsy.DesignInfo) -> None:
+    """Refuse responses that are not one column of numbers each."""
+    for term, part in info.term_slices.items():
+        response = f"response {term.name()!r} in {formula!r}"
+        for factor in (info.factor_infos[factor] for factor in term.factors):
+            if factor.type != "numerical":
+                levels = list(factor.categories)[:5]
+                raise InputError(
+                    f"{response} is not numeric (levels {levels}): convert it, with .astype(float) say; "
+                    "code categories as 0, 1, ..., and give their labels in that order to conformity or "
+                    "conformal_set"
+                )
+        if part.stop - part.start != 1:
+            raise InputError(
+                f"{response} has {part.stop - part.start} columns: give one; several responses are written "
+                "'y1 + y2 ~ x'"
+            )
 
 
 def _hint(error: Exception) -> str:
     if "zero-size" in str(error) or "no levels" in str(error):
         return "\nEvery row has a missing value in a column of the formula."
+    if "mismatch between column_names" in str(error):
+        return "\nA column is called Intercept, as the constant is in formulas: rename the column."
     if any(words in str(error) for words in ("Index mismatch", "rows mismatch", "broadcast")):
         return "\nGive variables that are not columns of data its index, and a value for each row."
     return ""

@@ -1,27 +1,33 @@
 """Frames as they come from a user: made plain, matched by label, checked for what cannot be used.
 
-Every column of a user's frame that a formula or a term names comes through `plain_columns`.
+Frames of polars, pyarrow, duckdb and others become pandas frames in `as_frame`, through narwhals; every
+column that a formula or a term names comes through `plain_columns`. `in_kind` is the way back.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
+from narwhals.typing import IntoFrame
 
 from ..errors import FormulaError, InputError, InputTypeError
 from .cells import as_numbers
 
 __all__ = [
+    "IntoFrame",
     "as_frame",
     "by_label",
     "check_duplicates",
     "check_finite",
+    "collected",
     "column_or_call",
     "copied",
     "formula_errors",
     "has_labels",
+    "in_kind",
     "listed",
     "numbers",
     "plain_columns",
@@ -30,10 +36,11 @@ __all__ = [
 
 def as_frame(data: object, argument: str) -> pd.DataFrame:
     """A frame of rows; ``argument`` names it in errors."""
-    if isinstance(data, pd.DataFrame):
-        return data
     if isinstance(data, pd.Series):
         return data.to_frame().T.infer_objects()
+    data = collected(data)
+    if isinstance(data, pd.DataFrame):
+        return data
     if isinstance(data, Mapping):
         try:
             return pd.DataFrame(data)
@@ -42,8 +49,57 @@ def as_frame(data: object, argument: str) -> pd.DataFrame:
                 f"{argument} cannot be made a frame ({error}): give lists of one length, or a DataFrame"
             ) from error
     raise InputTypeError(
-        f"{argument} is a {type(data).__name__}: give a pandas DataFrame with the formula's columns"
+        f"{argument} is a {type(data).__name__}: give a pandas DataFrame (or one of polars, pyarrow, "
+        "duckdb) with the formula's columns"
     )
+
+
+def collected(data: Any) -> Any:
+    """A frame of polars, pyarrow, duckdb and the like as one of pandas, its rows numbered; queries are run.
+    Anything else as it is."""
+    if isinstance(data, (pd.DataFrame, pd.Series, np.ndarray)):
+        return data
+    frame = nw.from_native(data, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    if not isinstance(frame, nw.DataFrame):
+        return data
+    return pd.DataFrame({name: _pandas_column(frame[name]) for name in frame.columns})
+
+
+def _pandas_column(values: Any) -> Any:
+    """A column of narwhals with numpy's types where it has one, else as objects."""
+    dtype = values.dtype
+    if isinstance(dtype, (nw.Categorical, nw.Enum)):
+        cells = values.cast(nw.String).to_list()
+        levels = list(dtype.categories) if isinstance(dtype, nw.Enum) else None
+        return pd.Categorical(cells, categories=levels)
+    if dtype.is_float() or ((dtype.is_integer() or dtype == nw.Boolean) and not values.is_null().any()):
+        return values.to_numpy()
+    if dtype.is_integer():
+        return values.cast(nw.Float64).to_numpy()
+    return pd.Series(values.to_list(), dtype=None if dtype.is_temporal() else object)
+
+
+def in_kind(frame: pd.DataFrame, to: Literal["pandas", "polars", "pyarrow"]) -> Any:
+    """A frame of results as one of pandas, polars or pyarrow.
+
+    Labels of rows become a column unless they are numbers in order; of columns on two levels both are in
+    the name, ``lower_0.1`` say.
+    """
+    if to == "pandas":
+        return frame
+    if to != "polars" and to != "pyarrow":
+        raise InputError(f"to={to!r} is unknown: give 'pandas', 'polars' or 'pyarrow'")
+    if frame.columns.nlevels > 1:
+        frame = frame.set_axis([f"{name}_{level:g}" for level, name in frame.columns], axis=1)
+    if not isinstance(frame.index, pd.RangeIndex):
+        frame = frame.reset_index()
+    columns = {str(name): frame[name].to_numpy() for name in frame.columns}
+    try:
+        return nw.from_dict(columns, backend=to).to_native()
+    except ModuleNotFoundError as error:
+        raise InputError(f"to={to!r} needs {to}, which is not installed: pip install {to}") from error
 
 
 def copied(value: Any) -> Any:
@@ -113,15 +169,22 @@ def plain_columns(
 
 
 def _plain(values: pd.Series, levels_from_data: bool) -> pd.Series:
+    if str(values.dtype).startswith("dictionary"):  # arrow's categories
+        values = values.astype(object).astype("category")
     dtype = values.dtype
     extension = pd.api.types.is_extension_array_dtype(dtype)
+    flag = pd.api.types.is_bool_dtype(dtype)
     if isinstance(dtype, pd.CategoricalDtype):
-        values = values.astype(object) if levels_from_data else values
-    elif extension and pd.api.types.is_numeric_dtype(dtype):
-        flag = pd.api.types.is_bool_dtype(dtype)
+        return values.astype(object) if levels_from_data else values
+    if not extension and dtype.kind in "iu" and dtype != np.int64:  # small integers overflow in k ** 2
+        small = dtype.itemsize < 8 or int(values.max()) <= np.iinfo(np.int64).max
+        return values.astype(np.int64 if small else float)
+    if extension and (flag or pd.api.types.is_numeric_dtype(dtype)):
         values = values.astype(object if flag else float).where(values.notna(), np.nan)
     elif extension and pd.api.types.is_string_dtype(dtype) and dtype.na_value is pd.NA:
-        values = values.astype(object).where(values.notna(), np.nan)
+        values = values.astype(object)
+    if values.dtype == object and not flag:
+        values = values.where(values.notna(), np.nan)
     return as_numbers(values)
 
 

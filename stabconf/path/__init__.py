@@ -1,6 +1,6 @@
 """The fit as a new row joins it: tilted fits, the path between them, sets along it (theory, section 5)."""
 
-from .bands import BandPath, BandRows
+from .bands import BandEnds, BandPath, BandRows, ends_within
 from .chords import chord_fits
 from .clipped import ClippedFit
 from .following import follow
@@ -8,18 +8,21 @@ from .leaving import leave_one_out
 from .lines import Piece, decided_prefix, merge, ties_of, uncovered
 from .polyline import Polyline, polylines
 from .sharpening import crossover, sharpened
-from .tilted import Tilted, runs_away, tilted_fits
+from .tilted import Tilted, both_ways, runs_away, tilted_fits
 
 __all__ = [
+    "BandEnds",
     "BandPath",
     "BandRows",
     "ClippedFit",
     "Piece",
     "Polyline",
     "Tilted",
+    "both_ways",
     "chord_fits",
     "crossover",
     "decided_prefix",
+    "ends_within",
     "follow",
     "leave_one_out",
     "merge",

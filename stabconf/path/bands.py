@@ -11,11 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..rank import Rank
-from .clipped import ClippedFit
 from .lines import Piece, merge, ties_of, uncovered, ways_of
 from .polyline import Polyline, Ray
 
-__all__ = ["BandPath", "BandRows"]
+__all__ = ["BandEnds", "BandPath", "BandRows", "ends_within"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,78 @@ class BandRows:
         new = [sign * band.e[sign] for sign in self.terms]
         return np.array(old), np.array(new)
 
+    def range(self, paths: dict[int, list[Polyline]], new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bounds on the order statistic between the ends of the paths of some new rows."""
+        low, high = [], []
+        for sign in self.terms:
+            theta = [paths[sign][i].theta for i in new.tolist()]
+            first = np.cumsum([0, *(len(each) for each in theta)])[:-1]
+            scores = sign * (self.v[sign] - np.concatenate(theta) @ self.X.T)
+            low.append(np.minimum.reduceat(scores, first))
+            high.append(np.maximum.reduceat(scores, first))
+        rank = self.rank.take(new)
+        return rank.kth(np.max(low, axis=0)), rank.kth(np.max(high, axis=0))
+
+    def level(self, theta: dict[int, np.ndarray]) -> np.ndarray:
+        """The order statistic where the fits have coefficients (m, p) under the signs of terms, ties
+        allowed for."""
+        scores = [sign * (self.v[sign] - theta[sign] @ self.X.T) for sign in self.terms]
+        tie = np.max([ties_of(self.X, theta[sign]) for sign in self.terms], axis=0)
+        return self.rank.kth(np.max(scores, axis=0)) + tie
+
+
+@dataclass(frozen=True)
+class BandEnds:
+    """Both fits where their paths end on one side, for many new rows.
+
+    Attributes
+    ----------
+    way : int
+        -1 for responses below both paths, 1 for those above.
+    theta : dict
+        Coefficients (m, p) under the sign of each term of the score.
+    w : dict
+        Responses (m,) at which each path ends, in units of the upper fit.
+    edge : (m,) array
+        The farther of these.
+    """
+
+    way: int
+    theta: dict[int, np.ndarray]
+    w: dict[int, np.ndarray]
+    edge: np.ndarray
+
+    @classmethod
+    def of(cls, paths: dict[int, list[Polyline]], way: int, shift: float) -> "BandEnds":
+        """From the `Polyline`s of each term's fit; the lower one's responses are larger by ``shift``."""
+        at = 0 if way < 0 else -1
+        theta = {sign: np.array([path.theta[at] for path in each]) for sign, each in paths.items()}
+        off = {-1: shift, 1: 0.0}
+        w = {sign: np.array([path.w[at] for path in each]) - off[sign] for sign, each in paths.items()}
+        return cls(way, theta, w, way * np.max([way * each for each in w.values()], axis=0))
+
+    @property
+    def peak(self) -> np.ndarray:
+        """The new score at the edge, or 0 (m,): between the edges of both sides it is no larger than the
+        larger of theirs."""
+        own = self.w.get(self.way, self.edge)
+        return self.way * (self.edge - own)
+
+    def ends(self, rows: BandRows) -> np.ndarray:
+        """Ends of sets that hold the edge (m,)."""
+        return self.edge + self.way * (rows.level(self.theta) - self.peak)
+
+
+def ends_within(ways: dict[int, BandEnds], rows: BandRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ends of sets that lie between the paths of both fits (m,), and whether there is such a place (m,)."""
+    theta = {sign: ways[-sign].theta[sign] for sign in rows.terms}
+    inner = {sign: ways[-sign].w[sign] for sign in rows.terms}
+    level = rows.level(theta)
+    none = np.full(len(level), np.inf)
+    low = inner.get(-1, -none)
+    high = inner.get(1, none)
+    return low - level, high + level, low <= high
+
 
 @dataclass(frozen=True)
 class BandPath:
@@ -71,11 +142,10 @@ class BandPath:
     open: tuple[bool, bool]
 
     @classmethod
-    def of(cls, lower: Polyline, upper: Polyline, shift: float) -> "BandPath":
-        """From the `Polyline`s of the two fits; the lower one's responses are larger by ``shift``."""
-        paths = {-1: lower, 1: upper}
+    def of(cls, paths: dict[int, Polyline], shift: float) -> "BandPath":
+        """From the `Polyline` of each term's fit; the lower one's responses are larger by ``shift``."""
         shifts = {-1: shift, 1: 0.0}
-        w = np.union1d(lower.w - shift, upper.w)
+        w = np.unique(np.concatenate([path.w - shifts[sign] for sign, path in paths.items()]))
         unknown = np.zeros(max(len(w) - 1, 0), dtype=bool)
         theta, e, rays = {}, {}, {}
         middles = 0.5 * (w[:-1] + w[1:])
@@ -86,17 +156,13 @@ class BandPath:
                 (move / abs(speed), change / abs(speed)) if speed else (move, change)
                 for (move, change), speed in zip(path.rays, path.speeds, strict=True)
             ]
-        lost = (lower.open[0] or upper.open[0], lower.open[1] or upper.open[1])
-        return cls(w, theta, e, rays, unknown, lost)
+        lost = [any(path.open[which] for path in paths.values()) for which in (0, 1)]
+        return cls(w, theta, e, rays, unknown, (lost[0], lost[1]))
 
     @property
     def extent(self) -> float:
         """Length of the longest part that nothing is known of."""
         return np.inf if any(self.open) else float(np.max(np.diff(self.w)[self.unknown], initial=0.0))
-
-    def length(self, fits: dict[int, ClippedFit]) -> float:
-        """Longest move from the base fits (a dict of `ClippedFit`) between the corners, in their metric."""
-        return max(float(np.max(fit.length(self.theta[sign] - fit.theta))) for sign, fit in fits.items())
 
     def pieces(self, rows: BandRows) -> list[Piece]:
         """Intervals of w that make up the set."""
@@ -119,15 +185,34 @@ class BandPath:
                 out.append(_ordered(self.w[corner], way * np.inf))
                 continue
             rays = [(sign, *self.rays[sign][which]) for sign in rows.terms]
-            lines = [
-                (old[j, corner], -sign * ways_of(rows.X, move, np.inf))
-                for j, (sign, move, _) in enumerate(rays)
-            ]
             own = [(new[j, corner], sign * change) for j, (sign, _, change) in enumerate(rays)]
-            for a, b in uncovered(lines, own, np.inf, rows.rank, -tie[corner]):
+            if not any(move.any() for _, move, _ in rays):
+                level = float(rows.rank.kth(old[:, corner].max(axis=0)))
+                found = _at_most(own, level + tie[corner])
+            else:
+                lines = [
+                    (old[j, corner], -sign * ways_of(rows.X, move, np.inf))
+                    for j, (sign, move, _) in enumerate(rays)
+                ]
+                found = uncovered(lines, own, np.inf, rows.rank, -tie[corner])
+            for a, b in found:
                 out.append(_ordered(self.w[corner] + way * a, self.w[corner] + way * b))
         here = ~rows.rank.passed(old.max(axis=0) < (new.max(axis=0) - tie)[:, None])
         return merge([*out, *((w, w) for w in self.w[here])], near=1e-12)
+
+
+def _at_most(own: list[tuple[float, float]], level: float) -> list[Piece]:
+    """Where on [0, inf) lines, given by their values at 0 and slopes, are all at most ``level``."""
+    first, last = 0.0, np.inf
+    for value, slope in own:
+        room = level - value
+        if slope > 0:
+            last = min(last, room / slope)
+        elif slope < 0:
+            first = max(first, room / slope)
+        elif room < 0:
+            return []
+    return [(first, last)] if first <= last else []
 
 
 def _ordered(one: float, other: float) -> Piece:

@@ -162,12 +162,19 @@ class ClippedFit:
         return self.norms(self.X)
 
     @cached_property
+    def range(self) -> tuple[np.ndarray, np.ndarray]:
+        """Smallest and largest residuals with which the rows keep their sides (n,)."""
+        up = np.where(self.soft, self.up, 0.0)
+        down = np.where(self.soft, -self.down, 0.0)
+        low = np.where(self.side > 0, up, np.where(self.side < 0, -np.inf, down))
+        high = np.where(self.side < 0, down, np.where(self.side > 0, np.inf, up))
+        return low, high
+
+    @cached_property
     def order(self) -> tuple[np.ndarray, np.ndarray]:
         """Rows by the smallest length of a move after which their side may differ, and those lengths."""
-        upper = np.where(self.soft, self.up, 0.0)
-        lower = np.where(self.soft, -self.down, 0.0)
-        distance = np.minimum(np.abs(self.r - upper), np.abs(self.r - lower))
-        distance[(self.side == 0) & ~self.soft] = 0.0
+        low, high = self.range
+        distance = np.minimum(self.r - low, high - self.r)
         with np.errstate(divide="ignore", invalid="ignore"):
             key = np.where(distance > 0, distance / self.row_norms, 0.0)
         order = np.argsort(key, kind="stable")

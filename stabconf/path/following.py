@@ -15,7 +15,7 @@ from .batch import Batch
 from .clipped import ClippedFit
 from .wide import WideBatch
 
-__all__ = ["Corners", "Followed", "batch_size", "follow", "stationarity"]
+__all__ = ["Corners", "Followed", "follow", "stationarity"]
 
 Corners = tuple[np.ndarray, np.ndarray]  # where a path bends: positions (K,) and coefficients (K, p)
 
@@ -23,8 +23,7 @@ _STEPS = 4  # steps per coefficient and watched row before a path is given up
 _WORK = 8e8  # or this many over the squared number of columns, a third of it where weights vanish
 _LEAST = 500
 _GROSS = 1e-4  # of the sum of all pulls, which rounding errors are relative to where all terms are small
-_ENTRIES = 2_000_000  # of arrays with one row per path
-_WIDE = 100  # columns from which on coefficients that the L1 part holds at 0 are left out of systems
+_WIDE = 100  # columns from which on systems are solved by inverses that are updated
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,8 @@ def follow(
     weights as tending to 0, so that a path which they alone hold is endless; False follows it with the
     weights as they are. ``without`` (B,) are rows, one per path, that stay as they are at the start.
     """
-    kind = WideBatch if len(fit.theta) > _WIDE and len(fit.X) > fit.count else Batch
+    updated = len(fit.X) > fit.count or not fit.soft.any()  # what is left of a system is small, or changes
+    kind = WideBatch if len(fit.theta) > _WIDE and updated else Batch
     batch = kind(fit, watched, force, length, limit)
     if without is not None:
         batch.hold_out(fit, watched, without)
@@ -122,12 +122,6 @@ def follow(
     steps[index] = step
     bends = _by_path(seen, total) if corners else []
     return Followed(theta, position, u, side, arrived, steps, bends, direction, endless)
-
-
-def batch_size(fit: ClippedFit) -> int:
-    """How many paths to follow at once: each holds residuals of all rows and a matrix of all columns."""
-    n, p = fit.X.shape
-    return max(1, _ENTRIES // max(n, p * p))
 
 
 def _by_path(seen: list[tuple[np.ndarray, np.ndarray, np.ndarray]], total: int) -> list[Corners]:

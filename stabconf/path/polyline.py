@@ -16,7 +16,7 @@ import numpy as np
 from ..rank import Rank, Scoring
 from .clipped import ClippedFit
 from .lines import Piece, cells, ties_of, union, ways_of
-from .tilted import Refit, Tilted, tilted_fits
+from .tilted import Refit, Tilted, both_ways
 
 __all__ = ["Polyline", "Ray", "polylines"]
 
@@ -91,6 +91,11 @@ class Polyline:
             return known
         place = np.clip(np.searchsorted(corners, w) - 1, 0, len(self.unknown) - 1)
         return known & ~(inside & self.unknown[place])
+
+    @property
+    def straight(self) -> bool:
+        """Whether all of it is known, and the coefficients stay as they are beyond both ends."""
+        return not (any(self.open) or self.unknown.any() or any(move.any() for move, _ in self.rays))
 
     @property
     def extent(self) -> float:
@@ -179,10 +184,7 @@ def polylines(
     ``slopes`` are ``(down, up)`` of the loss; ``refit`` is asked where a path cannot be trusted.
     """
     soft = bool(fit.soft[0])
-    ways = []
-    for direction, slope in zip((-1, 1), slopes, strict=True):
-        tilt = np.full(len(rows), -direction * slope)
-        ways.append(tilted_fits(fit, rows, tilt, refit, corners=True))
+    ways = list(both_ways(fit, rows, slopes, refit, corners=True).values())
     return [_joined(fit, x, i, ways, slopes, soft) for i, x in enumerate(rows)]
 
 

@@ -1,8 +1,9 @@
 """Tilted fits T(t) of many new rows from one clipped fit, screened and checked (theory, section 5).
 
 The path of a new row needs only the training rows that change sides on it, and its order statistic only
-the rows near the k-th. Both are guessed generously and confirmed afterwards from the length of the move
-that was found: ``|x_i' d| <= norm_i * length(d)`` holds for any d, at any penalty.
+the rows near the k-th. The former are guessed, and the other rows are looked at where the path has led;
+which of them need be follows from the length of the move, as does the latter: ``|x_i' d| <= norm_i *
+length(d)`` holds for any d, at any penalty.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,14 +13,15 @@ import numpy as np
 
 from ..rank import Rank, Scoring
 from .clipped import ClippedFit
-from .following import Corners, Followed, batch_size, follow, stationarity
+from .following import Corners, Followed, follow, stationarity
 
-__all__ = ["Refit", "Tilted", "runs_away", "tilted_fits"]
+__all__ = ["Refit", "Tilted", "both_ways", "runs_away", "tilted_fits"]
 
 Refit = Callable[[np.ndarray], tuple[np.ndarray, float]]  # fresh coefficients and their radius at a tilt
 
 _CHUNK = 512  # new rows at a time
-_GENEROUS = 4.0  # watched rows: those within so many times the move that curvature of 1 would give
+_FEW = 30  # watched rows at first, besides one per column and those that are at an edge
+_ENTRIES = 2_000_000  # of arrays with one row per path
 _TOLERANCE = 1e-9  # of the stationarity residual, relative to its terms
 _WIDE = 100  # columns from which on fits that vanishing weights hold are not made anew
 _RUNAWAY = 1e-3  # share of the tilt that vanishing weights hold where a fit has no minimiser
@@ -55,6 +57,17 @@ class Tilted:
     endless: np.ndarray
     corners: list[Corners | None] = field(default_factory=list)
 
+    def take(self, part: slice) -> "Tilted":
+        """The same for some of the new rows."""
+        return Tilted(
+            self.move[part],
+            self.radius[part],
+            self.followed[part],
+            self.direction[part],
+            self.endless[part],
+            self.corners[part],
+        )
+
     def order_statistics(self, fit: ClippedFit, ranks: Sequence[Rank], score: Scoring) -> np.ndarray:
         """Order statistics of the training rows' scores after the moves, one row per rank (len(ranks),
         m)."""
@@ -64,7 +77,7 @@ class Tilted:
         norms = score.norms(fit.row_norms[: fit.count])
         length = fit.length(self.move)
         out = np.empty((len(ranks), len(length)))
-        for part in _chunks(length, fit):
+        for part in _chunks(length, fit.count):
             reach = norms * np.max(length[part])
             low = base - reach
             high = base + reach
@@ -74,9 +87,9 @@ class Tilted:
         return out
 
 
-def _chunks(size: np.ndarray, fit: ClippedFit) -> list[np.ndarray]:
-    """Indices in order of ``size``, in chunks of rows that are alike."""
-    count = min(_CHUNK, batch_size(fit))
+def _chunks(size: np.ndarray, entries: int) -> list[np.ndarray]:
+    """Indices in order of ``size``, in chunks of rows that are alike; each needs so many entries."""
+    count = min(_CHUNK, max(1, _ENTRIES // entries))
     order = np.argsort(size)
     return [order[first : first + count] for first in range(0, len(order), count)]
 
@@ -96,66 +109,120 @@ def tilted_fits(
     ``corners`` asks for where the paths bend. ``without`` (m,) are training rows that stay as they are.
     """
     m, p = rows.shape
-    move = np.zeros((m, p))
-    radius = np.zeros(m)
-    followed = np.zeros(m, dtype=bool)
-    direction = np.zeros((m, p))
-    endless = np.zeros(m, dtype=bool)
-    bends: list[Corners | None] = [None] * m
     infinite = bool(np.any(np.isinf(tilt)))
+    unit = np.sign(tilt) if infinite else tilt
+    none = np.zeros(m, dtype=bool)
+    out = Tilted(
+        np.zeros((m, p)), np.zeros(m), none, np.zeros((m, p)), none.copy(), [None] * m if corners else []
+    )
     size = np.where(np.isinf(tilt), np.inf, np.abs(tilt) * fit.norms(rows))
+    todo = _begun(fit, size) if fit.hessian_inverse is not None else []
+    while todo:
+        part, count = todo.pop()
+        count = min(count, len(fit.X))
+        if len(part) > 1 and len(part) * count > _ENTRIES:
+            todo += [(half, count) for half in np.array_split(part, 2)]
+            continue
+        gone = None if without is None else without[part]
+        force = -unit[part, None] * rows[part]
+        found = follow(
+            fit,
+            fit.order[0][:count],
+            force,
+            length=np.inf if infinite else 1.0,
+            corners=corners,
+            limit=without is None,
+            without=gone,
+        )
+        needed = _needed(fit, count, found, gone)
+        relative = stationarity(fit, fit.order[0][:count], found, found.position[:, None] * force, gone)
+        good = found.arrived & (needed <= count) & (relative <= _TOLERANCE)
+        _keep(out, fit, part, found, good, np.abs(unit[part]))
+        wider = found.arrived & (needed > count)
+        if wider.any():
+            todo.append((part[wider], max(2 * count, min(4 * count, int(np.max(needed[wider])) + p))))
+    if refit is not None:
+        _made_anew(out, fit, rows, tilt, refit)
+    return out
+
+
+def both_ways(
+    fit: ClippedFit, rows: np.ndarray, slopes: tuple[float, float], refit: Refit, corners: bool = False
+) -> dict[int, Tilted]:
+    """The `tilted_fits` of new rows (m, p) at both ends of the slopes ``(down, up)``: under -1 for
+    responses far below, under 1 for those far above."""
+    m = len(rows)
+    tilt = np.repeat([slopes[0], -slopes[1]], m)
+    found = tilted_fits(fit, np.concatenate([rows, rows]), tilt, refit, corners)
+    return {-1: found.take(slice(0, m)), 1: found.take(slice(m, 2 * m))}
+
+
+def _begun(fit: ClippedFit, size: np.ndarray) -> list[tuple[np.ndarray, int]]:
+    """Paths that are followed together, and how many rows they watch at first: those that curvature of 1
+    would move by ``size`` (m,)."""
+    key = fit.order[1]
+    few = int(np.count_nonzero(key == 0)) + len(fit.theta) + _FEW
+    count = np.maximum(few, np.searchsorted(key, size))
+    level = np.ceil(np.log2(count / few))
+    return [
+        (which[part], int(np.max(count[which[part]])))
+        for which in (np.flatnonzero(level == each) for each in np.unique(level))
+        for part in _chunks(size[which], len(fit.theta) ** 2)
+    ]
+
+
+def _needed(fit: ClippedFit, count: int, found: Followed, without: np.ndarray | None) -> np.ndarray:
+    """How many rows, in the order of `ClippedFit.order`, paths had to watch (B,): no other changed sides.
+
+    A row whose key is above the length of a move kept its side; the others are looked at.
+    """
     order, key = fit.order
-    at_least = int(np.count_nonzero(key == 0)) + 8
-    for part in _chunks(size, fit):
-        left = part
-        count = max(at_least, int(np.searchsorted(key, _GENEROUS * np.max(size[part]))))
-        while len(left) and fit.hessian_inverse is not None:
-            watched = order[:count]
-            unit = np.sign(tilt[left]) if infinite else tilt[left]
-            force = -unit[:, None] * rows[left]
-            gone = None if without is None else without[left]
-            found = follow(
-                fit,
-                watched,
-                force,
-                length=np.inf if infinite else 1.0,
-                corners=corners,
-                limit=without is None,
-                without=gone,
-            )
-            delta = found.theta - fit.theta
-            relative = stationarity(fit, watched, found, found.position[:, None] * force, gone)
-            length = _longest(fit, found) if corners else fit.length(delta)
-            length[found.endless] = np.inf  # another row may yet stop it
-            limit = np.full(len(left), key[count] if count < len(key) else np.inf)
-            if gone is not None and count < len(key):  # a row that is not there may move as far as it likes
-                limit[order[count] == gone] = key[count + 1] if count + 1 < len(key) else np.inf
-            good = found.arrived & (relative <= _TOLERANCE) & ((length < limit) | np.isinf(limit))
-            at = left[good]
-            move[at] = delta[good]
-            followed[at] = True
-            direction[at] = found.direction[good] / np.abs(unit[good])[:, None]
-            endless[at] = found.endless[good]
-            if corners:
-                for i, j in zip(at, np.flatnonzero(good), strict=True):
-                    bends[i] = found.corners[j][0] * abs(unit[j]), found.corners[j][1]
-            wider = ~good & found.arrived & (length >= limit)
-            left = left[wider]
-            if count >= len(key):
-                break
-            longest = np.max(length[wider & np.isfinite(length)], initial=0.0)
-            count = min(len(key), max(4 * count, int(np.searchsorted(key, 1.5 * longest))))
-        if refit is None:
-            continue
-        if fit.extra.any() and p > _WIDE:  # a fresh fit takes long and would hardly be nearer
-            endless[part] |= ~followed[part]
-            radius[part[~followed[part]]] = np.inf
-            continue
-        for i in part[~followed[part]] if not infinite else ():
-            theta, radius[i] = refit(tilt[i] * rows[i])
-            move[i] = theta - fit.theta
-            endless[i] = runs_away(fit.extra, theta, tilt[i] * rows[i], radius[i])
-    return Tilted(move, radius, followed, direction, endless, bends if corners else [])
+    size = [len(theta) for _, theta in found.corners] or [1] * len(found.theta)
+    theta = np.concatenate([theta for _, theta in found.corners]) if found.corners else found.theta
+    path = np.repeat(np.arange(len(size)), size)
+    move = theta - fit.theta
+    reach = np.searchsorted(key, fit.length(move), side="right")
+    needed = np.full(len(size), count)
+    low, high = fit.range
+    unsure = np.flatnonzero(reach > count)
+    group = np.ceil(np.log2(reach[unsure] / count))  # moves that reach about as far are looked at together
+    for each in np.unique(group):
+        some = unsure[group == each]
+        far = order[count : np.max(reach[some])]
+        for part in np.array_split(some, 1 + len(some) * len(far) // _ENTRIES):
+            r = fit.r[far] - move[part] @ fit.X[far].T
+            crossed = (r < low[far]) | (r > high[far])
+            if without is not None:  # a row that is not there has no side
+                crossed &= far != without[path[part], None]
+            last = len(far) - np.argmax(crossed[:, ::-1], axis=1)
+            np.maximum.at(needed, path[part], np.where(crossed.any(axis=1), count + last, 0))
+    return np.where(found.endless, len(key), needed)  # another row may yet stop it
+
+
+def _keep(
+    out: Tilted, fit: ClippedFit, part: np.ndarray, found: Followed, good: np.ndarray, unit: np.ndarray
+) -> None:
+    """Put paths that are good among the `Tilted` fits."""
+    at = part[good]
+    out.move[at] = found.theta[good] - fit.theta
+    out.followed[at] = True
+    out.direction[at] = found.direction[good] / unit[good, None]
+    out.endless[at] = found.endless[good]
+    for i, j in zip(at, np.flatnonzero(good), strict=True) if found.corners else ():
+        out.corners[i] = found.corners[j][0] * unit[j], found.corners[j][1]
+
+
+def _made_anew(out: Tilted, fit: ClippedFit, rows: np.ndarray, tilt: np.ndarray, refit: Refit) -> None:
+    """Fill in fits whose path could not be trusted."""
+    left = np.flatnonzero(~out.followed)
+    if fit.extra.any() and rows.shape[1] > _WIDE:  # a fresh fit takes long and would hardly be nearer
+        out.endless[left] = True
+        out.radius[left] = np.inf
+        return
+    for i in left[np.isfinite(tilt[left])]:
+        theta, out.radius[i] = refit(tilt[i] * rows[i])
+        out.move[i] = theta - fit.theta
+        out.endless[i] = runs_away(fit.extra, theta, tilt[i] * rows[i], out.radius[i])
 
 
 def runs_away(extra: np.ndarray, theta: np.ndarray, tilt: np.ndarray, radius: float = 0.0) -> bool:
@@ -165,10 +232,3 @@ def runs_away(extra: np.ndarray, theta: np.ndarray, tilt: np.ndarray, radius: fl
         return False
     pull = np.linalg.norm(extra * theta) + np.sqrt(np.max(extra)) * radius
     return bool(pull > _RUNAWAY * np.linalg.norm(tilt))
-
-
-def _longest(fit: ClippedFit, found: Followed) -> np.ndarray:
-    """Longest moves on the way of paths whose corners are known (B,)."""
-    cuts = np.cumsum([0, *(len(theta) for _, theta in found.corners)])
-    lengths = fit.length(np.concatenate([theta for _, theta in found.corners]) - fit.theta)
-    return np.maximum.reduceat(lengths, cuts[:-1])

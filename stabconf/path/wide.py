@@ -6,18 +6,22 @@ that of ``X_ZF P_F^-1 X_ZF'``, Z the data rows that are fitted exactly and F the
 of refinement makes up for what updates lose.
 """
 
+import copy
 from collections.abc import Callable, Iterator
 
 import numpy as np
+from scipy.linalg import blas
 
 from .batch import Batch
 from .clipped import ClippedFit
 
 __all__ = ["WideBatch"]
 
-_FRESH = 50  # events after which an inverse is made anew
+_FRESH = 200  # events after which an inverse is made anew, if what it solves is exact until then
+_ROOM = 64  # rows and columns that may come meanwhile
+_OFTEN = 8  # events after which rows that are fitted exactly are looked at
 _REFINEMENTS = 4
-_EXACT, _SOLVED = 1e-13, 1e-11  # relative errors of a solution: to stop at, and to be content with
+_EXACT, _SOLVED = 1e-12, 1e-11  # relative errors of a solution: to stop at, and to be content with
 _LOST = 1e-5  # share of a number below which its difference to another has lost too many digits
 
 
@@ -34,6 +38,7 @@ class WideBatch(Batch):
         self.column = np.where(watched >= fit.count, np.argmax(self.X, axis=1), -1)
         self.data_rows = self.X[self.column < 0]
         self.known: list[_Inverse | None] = [None] * len(force)
+        self.alike = True  # all paths stand where they begin
         self.inverse = np.zeros((0, 0))  # not used: each path has its own in ``known``
         self.hessian = np.diag(fit.ridge) + fit.curvature
         if self.any_bounded:  # rows that come and go change it
@@ -43,6 +48,7 @@ class WideBatch(Batch):
         if self.data_soft and self.hessian.ndim == 2:
             self.hessian = np.repeat(self.hessian[None], len(rows), axis=0)
         super().hold_out(fit, watched, rows)
+        self.alike = False
 
     def keep(self, which: np.ndarray) -> None:
         super().keep(which)
@@ -63,8 +69,11 @@ class WideBatch(Batch):
             zero = (slots >= 0) & (self.column[slots] >= 0)
             at_zero = self.column[slots[zero]]
             self.theta[line, at_zero] = 0.0
+            if self.alike and line:
+                self.known[line] = copy.deepcopy(self.known[0])
             d[line], free[line], pull = find(line, at_zero, dm[line])
             dm[line, zero] = (pull - self.force[line])[at_zero]  # what holds a coefficient at 0
+        self.alike = False
         return self._unless_held(d, free), dm
 
     def _soft_direction(
@@ -103,25 +112,22 @@ class WideBatch(Batch):
         def fresh() -> _Inverse:
             some = np.flatnonzero(weight)
             X = self.X[np.ix_(slots[data], some)]
-            return _Inverse(slots[data], (X * weight[some]) @ X.T)
+            return _Inverse(slots[data], (X * weight[some]) @ X.T, self.X[slots[data]])
 
         def times(part: np.ndarray) -> np.ndarray:
             return X @ (weight * (part @ X))
 
         for known in self._known(line, fresh):
-            if known.rows is None:
-                known.rows = self.X[known.index]
             X = known.rows
             right = -X @ (weight * force)
             multipliers, good = known.solve(times, right)
             if good:
                 break
-        # Inner step rows are fitted exactly: what steps have left of rounding errors is taken back.
-        off = self.v[known.index] - X @ self.theta[line]
-        self.theta[line] += weight * ((known.value @ off) @ X)
-        place = np.empty(len(self.X), dtype=int)
-        place[slots[data]] = data
-        dm[place[known.index]] = multipliers
+        if known.age % _OFTEN == 0:
+            # Inner step rows are fitted exactly: what steps have left of rounding errors is taken back.
+            off = self.v[known.index] - X @ self.theta[line]
+            self.theta[line] += weight * ((known.value @ off) @ X)
+        dm[data[np.argsort(slots[data])]] = multipliers[np.argsort(known.index)]
         pull = multipliers @ X
         d = weight * (force + pull)
         return d, free, self.ridge * d - pull
@@ -170,13 +176,13 @@ class WideBatch(Batch):
                 column = self._hessian(line)[:, j]
                 good = known.add(j, column[known.index], column[j])
         elif j >= 0:
-            good = known.change(self.X[known.index, j] / np.sqrt(self.ridge[j]), -1.0 if joins else 1.0)
+            good = known.change(known.rows[:, j] / np.sqrt(self.ridge[j]), -1.0 if joins else 1.0)
         elif joins:
             slots = self.slots[line]
             weight = 1.0 / self.ridge
             weight[self.column[slots[(slots >= 0) & (self.column[slots] >= 0)]]] = 0.0
             x = weight * self.X[row]
-            good = known.add(row, self.X[known.index] @ x, self.X[row] @ x)
+            good = known.add(row, known.rows @ x, self.X[row] @ x, self.X[row])
         else:
             good = known.drop(row)
         if not good:
@@ -192,17 +198,37 @@ class WideBatch(Batch):
 
 class _Inverse:
     """The inverse ``value`` (k, k) of a positive definite matrix whose rows and columns ``index`` (k,) come
-    and go; NaN where it has none. Changes say whether it is still good for more."""
+    and go; NaN where it has none. Changes say whether it is still good for more.
 
-    def __init__(self, index: np.ndarray, matrix: np.ndarray) -> None:
-        self.index = index
-        self.rows: np.ndarray | None = None  # of the design, where they are asked for
+    It lies in a larger matrix of zeros, so that changes are made in place. ``rows`` (k, p), where given,
+    are design rows that come and go with the index.
+    """
+
+    def __init__(self, index: np.ndarray, matrix: np.ndarray, rows: np.ndarray | None = None) -> None:
+        self.count = len(index)
         self.age = 0
+        self._index = np.pad(index, (0, _ROOM))
+        self._rows = None if rows is None else np.pad(rows, ((0, _ROOM), (0, 0)))
+        self._space = np.zeros((self.count + _ROOM, self.count + _ROOM))
         scale = np.sqrt(np.diag(matrix))
         try:
-            self.value = np.linalg.inv(matrix / scale[:, None] / scale) / scale[:, None] / scale
+            inverse = np.linalg.inv(matrix / scale[:, None] / scale) / scale[:, None] / scale
         except np.linalg.LinAlgError:
-            self.value = np.full(matrix.shape, np.nan)
+            inverse = np.full(matrix.shape, np.nan)
+        self._space[: self.count, : self.count] = inverse
+
+    @property
+    def value(self) -> np.ndarray:
+        return self._space[: self.count, : self.count]
+
+    @property
+    def index(self) -> np.ndarray:
+        return self._index[: self.count]
+
+    @property
+    def rows(self) -> np.ndarray:
+        assert self._rows is not None
+        return self._rows[: self.count]
 
     def solve(
         self,
@@ -226,25 +252,39 @@ class _Inverse:
         self.age += 1
         return pivot > _LOST * size and self.age <= _FRESH
 
-    def add(self, j: int, column: np.ndarray, corner: float) -> bool:
+    def _update(self, factor: float, vector: np.ndarray) -> None:
+        """``factor * vector vector'`` more, of a vector (k,) or longer."""
+        whole = np.pad(vector, (0, len(self._space) - len(vector)))
+        blas.dger(factor, whole, whole, a=self._space.T, overwrite_a=1)  # symmetric: in place
+
+    def add(self, j: int, column: np.ndarray, corner: float, row: np.ndarray | None = None) -> bool:
         """A row and column: ``column`` (k,) among the others, ``corner`` its own entry."""
         moved = np.append(self.value @ column, -1.0)
         pivot = corner - column @ moved[:-1]
-        if not self._good(pivot, corner):
+        if not self._good(pivot, corner) or self.count == len(self._space):
             return False
-        self.value = np.pad(self.value, (0, 1)) + np.outer(moved / pivot, moved)
-        self.index = np.append(self.index, j)
-        self.rows = None
+        self._update(1.0 / pivot, moved)
+        self._index[self.count] = j
+        if self._rows is not None:
+            self._rows[self.count] = row
+        self.count += 1
         return True
 
     def drop(self, j: int) -> bool:
-        """A row and column less."""
+        """A row and column less; the last one takes its place."""
         at = int(np.flatnonzero(self.index == j)[0])
-        rest = np.delete(np.arange(len(self.index)), at)
-        column = self.value[rest, at]
-        self.value = self.value[np.ix_(rest, rest)] - np.outer(column / self.value[at, at], column)
-        self.index = self.index[rest]
-        self.rows = None
+        last = self.count - 1
+        column = self.value[at].copy()
+        self._update(-1.0 / column[at], column)
+        self._space[at] = self._space[last]
+        self._space[:, at] = self._space[:, last]
+        self._space[at, at] = self._space[last, last]
+        self._space[last] = 0.0
+        self._space[:, last] = 0.0
+        self._index[at] = self._index[last]
+        if self._rows is not None:
+            self._rows[at] = self._rows[last]
+        self.count = last
         return self._good(1.0, 1.0)
 
     def change(self, x: np.ndarray, sign: float) -> bool:
@@ -253,5 +293,5 @@ class _Inverse:
         pivot = 1.0 + sign * (x @ moved)
         if not self._good(pivot, 1.0):
             return False
-        self.value = self.value - np.outer((sign / pivot) * moved, moved)
+        self._update(-sign / pivot, moved)
         return True

@@ -71,7 +71,7 @@ def _too_few(intervals: Intervals, ranking: Ranking | None) -> str:
     """Which rows are too few for the level, and what to do about it."""
     alpha = intervals.alpha
     which = intervals.too_few
-    what = "calibration rows" if intervals.method == "split" else "rows"
+    what = f"calibration {intervals.unit}" if intervals.method == "split" else intervals.unit
     if ranking is not None and ranking.weights is not None:
         return (
             f"{np.count_nonzero(which)} intervals are infinite, for the new rows weigh more than {alpha:g} "

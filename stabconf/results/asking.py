@@ -14,6 +14,7 @@ import pandas as pd
 
 from ..checks import check_alpha, check_candidates, is_number
 from ..data.design import Design
+from ..data.frames import collected, in_kind
 from ..data.groups import Ranking, as_ranking
 from ..data.response_units import ResponseUnits, as_units
 from ..errors import InputError, InputTypeError
@@ -21,7 +22,7 @@ from ..rank import Peers
 from ..sets import Intervals, cut
 from ..sets.intervals import Pieces
 from .advice import warn_about, warn_of_thresholds
-from .options import Groups, New, Numbers, Options, PerRow, Side, as_along, as_responses, as_scale
+from .options import Groups, New, Numbers, Options, PerRow, Side, as_along, as_folds, as_responses, as_scale
 from .rows import Rows
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ PValues = Callable[..., np.ndarray]
 # Attributes of an interval frame that are those of its `Intervals`; and those that differ by level.
 _KEPT = ("method", "bound", "side", "alpha", "k", "n", "certified", "guarantee", "stability_share")
 PER_LEVEL = {"tol", "loose", "k", "stability_share", "pieces", "empty", "guarantee", "groups"}
+_PER_RESPONSE = ("tol", "loose", "stability_share", "pieces", "empty")
 
 _NO_DIFFERENCE = {"units", "n_jobs", "progress"}  # options that leave the intervals as they are
 _KEPT_CALLS = 4  # calls whose intervals are kept, so that tables, figures and reports make them once,
@@ -58,6 +60,7 @@ def ask_intervals(
     ``centre=True`` adds a column for tables and figures: predictions of the fit that made the intervals.
     """
     centre = options.pop("centre", False)
+    exog, to = collected(exog), options.pop("to", "pandas")
     known = _call_pattern(results, exog, alpha, method, side, options)
     if "unseen" in options:
         results = results._leaving_unseen(options.pop("unseen"))
@@ -74,6 +77,8 @@ def ask_intervals(
         options["conditional"], complete = as_along(formula, design, exog, complete)
     if "scale" in options:
         options["scale"], complete = as_scale(options["scale"], design, exog, complete)
+    if "folds" in options:
+        options["folds"] = as_folds(options["folds"], method, design)
     if "z_hat" in options:
         predictions = results._predictions(rows.X)
         options["z_hat"] = as_responses(options["z_hat"], design.frame_of(exog), predictions, complete)
@@ -92,19 +97,24 @@ def ask_intervals(
         least = min([peers.size for _, peers in parts or ()], default=results.nobs)
         made = [cut(intervals, design.y, least) for intervals in made]
     frames = []
-    for intervals in made:
+    designs = results._designs  # one per response, level by level
+    for place, intervals in enumerate(made):
         more = {"transductive": transductive, "in_range": in_range}
         more |= {} if ranking is None else ranking.attrs(intervals, complete)
         more |= {} if formula is None else {"conditional": formula}
-        frames.append(_interval_frame(intervals, complete, index, design, units, more))
+        own = designs[place % len(designs)]
+        frames.append(_interval_frame(intervals, complete, index, own, units, more))
         if centre:
-            mean = results._predictions(rows.X)
+            found = results._predictions(rows.X)
+            mean = found if len(designs) == 1 else found[:, place % len(designs)]
             mean[complete] = mean[complete] if intervals.centre is None else intervals.centre
             frames[-1]["centre"] = mean if units is None else units.back(mean)
+    if len(designs) > 1:
+        frames = [_box_frame(frames[at : at + len(designs)]) for at in range(0, len(frames), len(designs))]
     asked = None if ranking is None or parts is None else ranking.asked_for(complete)
     if formula is None or not warn_of_thresholds(made, formula, index[complete]):
         warn_about(made, results.model, asked)
-    return frames[0] if single else _level_frame(frames, alphas)
+    return in_kind(frames[0] if single else _level_frame(frames, alphas), to)
 
 
 def _flag(name: str, options: Options) -> bool:
@@ -270,6 +280,16 @@ def _interval_frame(
     return frame
 
 
+def _box_frame(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    """Frames of several responses side by side, a column level for the response."""
+    names = [frame.attrs["response"] for frame in frames]
+    frame = pd.concat(frames, axis=1, keys=names, names=["response", None])
+    frame.attrs = {**frames[0].attrs, "response": names}
+    for name in _PER_RESPONSE:
+        frame.attrs[name] = {each.attrs["response"]: each.attrs[name] for each in frames}
+    return frame
+
+
 def _back(intervals: Intervals, units: ResponseUnits) -> Intervals:
     """The same intervals in units of the response: ends, pieces, and how far an end may be off."""
     ends = {name: getattr(intervals, name) for name in ("lower", "upper", "inner_lower", "inner_upper")}
@@ -320,7 +340,8 @@ def _level_frame(frames: list[pd.DataFrame], alphas: list[float]) -> pd.DataFram
     attrs = dict(frames[0].attrs)
     for name in PER_LEVEL & set(attrs):
         attrs[name] = [frame.attrs[name] for frame in frames]
-    frame = pd.concat(frames, axis=1, keys=alphas, names=["alpha", None])
+    below = [None] if frames[0].columns.nlevels == 1 else frames[0].columns.names
+    frame = pd.concat(frames, axis=1, keys=alphas, names=["alpha", *below])
     frame.attrs = {**attrs, "alpha": alphas}
     return frame
 

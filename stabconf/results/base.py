@@ -1,10 +1,9 @@
-"""What all results share: prediction, intervals with labels, p-values of candidates, persistence.
+"""What all results share: prediction and intervals with labels.
 
 Results put labels on what the array modules compute, check arguments and warn; they compute no numbers
 themselves. `figures` and `presentation` add figures, tables and reports.
 """
 
-import os
 from collections.abc import Hashable, Sequence
 from functools import cached_property
 from typing import Any, Self
@@ -16,19 +15,19 @@ from ..checks import DEFAULT_ALPHA
 from ..data.design import Design, Unseen
 from ..data.response_units import as_units
 from ..data.units import ColumnUnits
-from ..errors import AssumptionError, InputTypeError
+from ..errors import AssumptionError
 from ..sets import Intervals, PairScore, UserScore
 from .asking import ask_intervals
-from .options import Among, Bound, Groups, New, Numbers, Options, PerRow, Side, Units, given_options
+from .options import Among, Bound, Folds, Groups, New, Numbers, Options, PerRow, Side, Units, given_options
 from .prediction import Prediction
 from .rows import Rows
-from .saving import read_pickle, write_pickle
+from .saving import SavedResults
 from .spec import EstimatorSpec, ModelSpec
 
-__all__ = ["BaseResults", "load"]
+__all__ = ["BaseResults"]
 
 
-class BaseResults:
+class BaseResults(SavedResults):
     """Labels on what the array modules compute.
 
     A subclass is made with ``(model, design, columns)``, which fits it, and has
@@ -128,7 +127,7 @@ class BaseResults:
         queries: int | Sequence[float] | None = None,
         points: int | None = None,
         calibration: float | None = None,
-        folds: int | None = None,
+        folds: Folds = None,
         random_state: int | np.random.Generator | None = None,
         transductive: bool = False,
         unseen: Unseen | None = None,
@@ -136,6 +135,7 @@ class BaseResults:
         units: Units = None,
         n_jobs: int | None = None,
         progress: bool | None = None,
+        to: str | None = None,
         **unknown: Any,
     ) -> pd.DataFrame:
         """Conformal prediction intervals for new responses.
@@ -185,8 +185,9 @@ class BaseResults:
             by the residual) rank as "absolute" does.
         bound : {"curvature", "norm", "ball", "paper", "dual"}
             Stability bound of "stable", "replace_one", "batch" and "interpolation"; by default "curvature"
-            for losses with curvature, else "norm". "dual" is the duality gap, for "replace_one" and
-            "batch" with a smooth loss: it rules out responses around ``z_hat``. Above 10,000 new rows
+            for losses with curvature, else "norm". "paper" is the paper's constant with the norm of the new
+            row in it, 2 rho a_i a_N (see ``res.constants``). "dual" is the duality gap, for "replace_one"
+            and "batch" with a smooth loss: it rules out responses around ``z_hat``. Above 10,000 new rows
             their norms are rounded up by at most 0.4 %, which makes the part of the width that is owed to
             stability larger by about as much.
         inner : bool
@@ -204,9 +205,13 @@ class BaseResults:
             returns one per row (a Series is matched by label). For "batch" a list of them.
         queries : int or sequence of float
             Responses between which "interpolation" interpolates the fit (default 8).
-        points, calibration, folds : int, float, int
+        points, calibration : int, float
             Candidates of "grid" (default 200), share of the training rows that calibrate "split" (default
-            0.5), folds of "cross" and "cv+" (default 10).
+            0.5).
+        folds : int or str
+            Number of folds of "cross" and "cv+" (default 10). Or the column of clusters whose rows depend
+            on each other (or a label per training row), for "split" and "cv+": a cluster is held out
+            whole, all clusters count alike, and coverage is that of a row of a new cluster.
         random_state : int or numpy Generator
             Decides which rows go where in "split", "cross" and "cv+" (default 0).
         transductive : bool
@@ -225,10 +230,13 @@ class BaseResults:
             log1p, log10, log2 or sqrt. Others need a pair of increasing functions, there and back:
             ``units=(np.cbrt, lambda z: z**3)``. Coverage stays as it is.
         n_jobs : int
-            Processes that share the rows of "exact", or the fits of methods that refit; -1 for one per
-            core.
+            Workers that share the rows of "exact", or the fits of methods that refit; -1 for one per
+            core. They are joblib's: processes, or what ``joblib.parallel_config`` says, a cluster say.
         progress : bool
             Show a progress bar; by default only in a terminal, once the work takes long.
+        to : {"pandas", "polars", "pyarrow"}
+            Kind of the frame that is returned, by default pandas whatever ``exog`` is: only there can the
+            guarantee stand beside the numbers, in ``attrs``.
         **unknown
             Anything else is an error that names the options of the method.
 
@@ -309,35 +317,6 @@ class BaseResults:
         method = method or self.default_method
         return Prediction(self, exog, self._level(alpha), {"method": method, "side": side, **options})
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Pickle the results to ``path``; `stabconf.load` reads them back.
-
-        The file holds the whole training frame, with the columns that the formula does not use, for options
-        may name them: drop what others must not see before the fit.
-
-        Examples
-        --------
-        >>> import os, tempfile
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = os.path.join(folder, "engel.pickle")
-        ...     res.save(path)
-        ...     stabconf.load(path).params.equals(res.params)
-        True
-        """
-        write_pickle(path, self)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Everything but what is cached, which is made again after loading."""
-        kind = type(self)
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if not isinstance(getattr(kind, name, None), cached_property)
-        }
-
     # What a subclass has ---------------------------------------------------------------------------
 
     def _predictions(self, X: np.ndarray) -> np.ndarray:
@@ -368,6 +347,11 @@ class BaseResults:
         return self.model.describe()
 
     # Helpers ---------------------------------------------------------------------------------------
+
+    @property
+    def _designs(self) -> list[Design]:
+        """A design per response."""
+        return [self._design]
 
     @cached_property
     def _kept(self) -> dict[Hashable, list[Intervals]]:
@@ -411,15 +395,3 @@ class BaseResults:
         """Itself fitted again, with another model or design map."""
         self._require_refit("another penalty or design map")
         return type(self)(model, design, columns)
-
-
-def load(path: str | os.PathLike[str]) -> BaseResults:
-    """Read results that `save` wrote.
-
-    Pickles run code on loading: load only files that you trust. The file knows the versions that wrote it:
-    where it cannot be read, the error names those that differ.
-    """
-    results = read_pickle(path)
-    if not isinstance(results, BaseResults):
-        raise InputTypeError(f"{path} holds a {type(results).__name__}, not stabconf results")
-    return results

@@ -76,7 +76,7 @@ class EstimatorResults(Presentation):
         groups: Groups = None,
         weights: PerRow = None,
         conditional: str | None = None,
-        n_jobs: int = 1,
+        n_jobs: int | None = None,
         progress: bool | None = None,
     ) -> pd.DataFrame:
         """The conformity function: p-values of candidate responses, each from a refit that has the new row

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..data.response_units import as_units
 from ..errors import InputError
 from ..sets import STREAMS, check_rows
 from ..sets.exchangeability import SHARE
@@ -108,14 +109,14 @@ class CheckedResults(ObservedResults):
             reference=found.reference,
         )
 
-    def _checked(
-        self, shown: Shown, new: New, response: Any, options: Options
-    ) -> ExchangeabilityCheck | None:
+    def _checked(self, shown: Shown, new: New, options: Options) -> ExchangeabilityCheck | None:
         """The check for a report; None where responses are not known, or where intervals assume less than
         exchangeability of all rows: with groups, or with weights of a shift."""
         less = any(options.get(name) is not None for name in ("groups", "weights"))
-        if less or new is None or np.isnan(shown.hits).all():
+        if less or new is None or shown.y is None or np.isnan(shown.hits).all():
             return None
+        back = as_units(options.get("units"), self._design)
+        response = shown.y if back is None else back.there(shown.y)
         given = {name: options[name] for name in ("wls_weights",) if name in options}
         try:
             return self.check_exchangeability(new, response, **given)

@@ -11,6 +11,7 @@ import pandas as pd
 
 from ..checks import check_alpha, check_candidates, check_one_alpha
 from ..data.bins import crossed
+from ..data.frames import check_duplicates, numbers
 from ..errors import AssumptionError, InputError, InputTypeError
 from ..show.coverage import coverage_table
 from ..show.plots import (
@@ -18,17 +19,18 @@ from ..show.plots import (
     draw_coverage,
     draw_coverage_by,
     draw_intervals,
+    draw_residuals,
     draw_stability,
     draw_widths,
 )
 from ..show.shown import Shown
 from .exchangeability import CheckedResults
-from .options import Bound, Level, New, Numbers, Side
+from .options import Bound, Level, New, Numbers, PerRow, Side
 from .penalty_path import as_penalties, stability_path
-from .showing import check_judged, coverage_by, shown_of, shown_of_levels
+from .showing import check_judged, coverage_by, responses_of, shown_of, shown_of_levels
 from .spec import ModelSpec
 
-__all__ = ["By", "Figures", "evenly"]
+__all__ = ["Axes", "By", "Figures", "evenly"]
 
 Axes: TypeAlias = Any  # matplotlib's, which only figures import
 By: TypeAlias = str | Mapping[str, Any] | Sequence[Any] | None
@@ -76,7 +78,46 @@ class Figures(CheckedResults):
         ('income', 'foodexp')
         """
         shown = shown_of(self, new, alpha, response, options)
-        return draw_intervals(shown, None if x is None else self._column(shown, x), x, ax)
+        return draw_intervals(shown, None if x is None else self._column(shown.frame, x), x, ax)
+
+    def plot_residuals(
+        self, new: New = None, x: str | None = None, response: Any = None, ax: Axes = None
+    ) -> Axes:
+        """Responses less predictions, over the predictions or over a column: what the fit has missed.
+
+        Bars are medians and quartiles of parts of the rows: medians that leave 0 show a shape that the
+        formula lacks, quartiles that widen a spread that `stabconf.fit_quantiles` can follow.
+
+        Parameters
+        ----------
+        new : DataFrame, optional
+            New rows with their responses; the training rows by default.
+        x : str, optional
+            A column of numbers, or a term; the predictions by default.
+        response
+            As in `width_report`.
+        ax : matplotlib Axes, optional
+            Where it is drawn; a new figure by default.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data)
+        >>> res.plot_residuals().get_ylabel()
+        'foodexp less its prediction'
+        """
+        frame = self._design.frame_of(new)
+        y = responses_of(self._design, new, frame, response)
+        if y is None:
+            raise InputError(
+                f"new does not have the columns of the response {self._design.response!r}: add them, or "
+                "give response="
+            )
+        mean = self._prediction_columns(new)["mean"].to_numpy(dtype=float)
+        place = mean if x is None else numbers(self._column(frame, x), f"x={x!r}")
+        name = f"prediction of {self._design.response}" if x is None else x
+        return draw_residuals(place, y - mean, name, self._design.response, ax)
 
     def plot_conformity(
         self,
@@ -86,6 +127,7 @@ class Figures(CheckedResults):
         side: Side = "two-sided",
         bound: Bound = None,
         ax: Axes = None,
+        z_hat: PerRow = None,
     ) -> Axes:
         """The conformity function of one row: p, between p_lo and p_up, with the set marked.
 
@@ -100,6 +142,8 @@ class Figures(CheckedResults):
             As in `conf_int_conformal`.
         ax : matplotlib Axes, optional
             Where it is drawn; a new figure by default.
+        z_hat : float, "prediction", callable or list of these, optional
+            Responses whose fits the bounds are taken from, as in `conformity`; they are marked.
 
         Examples
         --------
@@ -121,12 +165,15 @@ class Figures(CheckedResults):
             count = 201 if self._full_sets == "exact" else 41
             z = _candidates(lower, upper, shown.mean[0], self._design.y, count)
         candidates = np.sort(check_candidates(z, self._design.y)[0])
-        p = self.conformity(new, candidates, side, **({} if bound is None else {"bound": bound}))
+        given = {"bound": bound, "z_hat": z_hat}
+        more = {name: value for name, value in given.items() if value is not None}
+        p = self.conformity(new, candidates, side, **more)
         # Without bounds the curve itself stands for them.
         exact, low, high = (p.get(name, p["p"]).to_numpy() for name in ("p", "p_lo", "p_up"))
         pieces = next(iter(shown.attrs["pieces"].values()), [(lower, upper)])
         labels = shown.attrs["alpha"], shown.mean[0], shown.attrs["response"]
-        return draw_conformity(candidates, exact, low, high, pieces, *labels, ax)
+        (pinned,) = p.attrs.get("z_hat", [()])
+        return draw_conformity(candidates, exact, low, high, pieces, *labels, ax, pinned)
 
     def plot_widths(
         self, new: New = None, by: By = None, alpha: Level = None, ax: Axes = None, **options: Any
@@ -286,16 +333,17 @@ class Figures(CheckedResults):
     def _groups(self, shown: Shown, by: By) -> pd.DataFrame | None:
         return shown.groups(by, lambda term: self._design.terms(term, shown.frame, "by"))
 
-    def _column(self, shown: Shown, x: Any) -> Any:
+    def _column(self, frame: pd.DataFrame, x: Any) -> Any:
         """A column of the frame, or the value of a term."""
-        columns = shown.frame.columns
+        columns = frame.columns
         if not isinstance(x, Hashable):
             raise InputTypeError(f"x is a {type(x).__name__}: give the name of a column, or a term")
         if x in columns:
-            return shown.column(x)
+            check_duplicates(frame, [x], "new")
+            return frame[x]
         if not isinstance(x, str):
             raise InputError(f"x={x!r} is not a column: there are {', '.join(map(str, columns))}")
-        values = list(self._design.terms(x, shown.frame, "x").values())
+        values = list(self._design.terms(x, frame, "x").values())
         if len(values) != 1:
             raise InputError(f"x={x!r} has {len(values)} parts: give one column or term")
         return values[0]

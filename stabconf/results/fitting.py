@@ -12,9 +12,9 @@ import numpy as np
 
 from ..checks import check_shares, is_count, is_number
 from ..data.cells import warn_of_levels
-from ..data.design import Design, build_design, caller_scope, learned_units
-from ..data.frames import copied
-from ..data.units import ColumnUnits
+from ..data.design import Design, build_design, caller_scope
+from ..data.frames import copied, listed
+from ..data.units import ColumnUnits, column_units
 from ..errors import ConvergenceWarning, DataWarning, InputError, InputTypeError, warn_user
 from ..losses import Loss, Quantile, as_loss
 from ..penalties import Penalty, as_penalty
@@ -23,7 +23,8 @@ from .estimator import EstimatorResults, check_estimator
 from .options import Options, Table
 from .quantiles import QuantileResults
 from .regression import Results
-from .spec import EstimatorSpec, ModelSpec, QuantileSpec
+from .several import SeveralResults
+from .spec import EstimatorSpec, ModelSpec, QuantileSpec, SeveralSpec
 
 __all__ = ["fit", "fit_in_scope", "fit_quantiles"]
 
@@ -43,7 +44,7 @@ def fit(
     max_iter: int = 1000,
     estimator: object = None,
     tau: object = None,
-) -> Results | EstimatorResults:
+) -> Results | EstimatorResults | SeveralResults:
     """Fit a regularised robust regression whose results give conformal intervals.
 
     The coefficients b minimise, over the n training rows,
@@ -57,12 +58,18 @@ def fit(
     categories and two-valued columns count as balanced indicators, however rare they are. The intercept is
     shrunk too, towards the centre of the response.
 
+    The paper's objective, the mean loss over the n + 1 rows plus ``lambda |b|^2``, is this one with
+    ``penalty = 2 * lambda * (n + 1) / n``, ``standardize=False`` and a formula without intercept;
+    ``res.constants`` has its lambda.
+
     Parameters
     ----------
     formula : str
         A patsy formula, ``"y ~ x1 + bs(x2, df=4) + C(g)"``. It sees the columns of ``data`` and the
         names of the calling scope. A Series of the calling scope is matched to the rows by label and is a
         column like others; an array goes by position. Formulas are code: use only those that you trust.
+        Each term on the left is a response: ``"y1 + y2 ~ x"`` fits both, with coefficients of their own
+        and intervals that hold jointly. Their sum is ``"I(y1 + y2) ~ x"``.
     data : DataFrame or mapping of columns
         It is copied, so that the results stay as they are if it is changed later. Columns of numbers with
         some cells of text, and dates, are refused unless the formula says that they are categories,
@@ -83,12 +90,15 @@ def fit(
     unseen : {"raise", "nan"}
         What is done with new rows of a level that training did not have, or beyond the knots of its
         splines: an error that names them, or NaN in their place and one warning.
-    solver : {"auto", "newton", "scipy"}
-        "newton" (the default) is exact for LAD and quantile loss, "scipy" runs L-BFGS.
+    solver : {"auto", "newton", "scipy", "statsmodels"}
+        "newton" is the default. "scipy" solves the same problem with `scipy.optimize`: LAD and quantile
+        loss without a ridge part as a linear programme (HiGHS), all else by trust regions. "statsmodels"
+        is its QuantReg, for LAD and quantile loss with ``penalty=0``. All three reach the same minimiser
+        and certificate, and methods that refit use the one asked for.
     tol : float
         Relative duality gap at which the fit counts as converged.
     max_iter : int
-        Newton steps.
+        Steps of the solver, at the most; a ConvergenceWarning says where they do not do.
     estimator : object, optional
         Anything with ``fit(X, y)`` and ``predict(X)``, a scikit-learn regressor say, instead of a loss and
         a penalty. It is given the design columns but for the intercept, and is copied, never changed.
@@ -103,8 +113,8 @@ def fit(
 
     Returns
     -------
-    Results or EstimatorResults
-        The latter where an estimator was given.
+    Results, SeveralResults or EstimatorResults
+        The second where the formula has several responses, the last where an estimator was given.
 
     Examples
     --------
@@ -182,11 +192,11 @@ def fit_in_scope(scope: Mapping[str, Any], formula: str, data: Table, **options:
     return _fit(scope, {**_DEFAULTS, **options, "formula": formula, "data": data})
 
 
-def _fit(scope: Mapping[str, Any], given: Options) -> Results | EstimatorResults:
+def _fit(scope: Mapping[str, Any], given: Options) -> Results | EstimatorResults | SeveralResults:
     """`fit`, all of whose arguments are given."""
     estimator, tau = given["estimator"], given["tau"]
     if estimator is None and tau is None:
-        return _fit_loss(scope, given)
+        return _fit_losses(scope, given)
     changed = [name for name in ("loss", "penalty", "l1_ratio") if given[name] != _DEFAULTS[name]]
     check_estimator(estimator, tau, changed)
     model, design, columns = _prepare(scope, as_loss(given["loss"]), given)
@@ -203,6 +213,21 @@ def _fit_loss(scope: Mapping[str, Any], given: Options) -> Results:
     return results
 
 
+def _fit_losses(scope: Mapping[str, Any], given: Options) -> Results | SeveralResults:
+    """`fit` without an estimator, of one response or several."""
+    model, design, columns = _prepare(scope, as_loss(given["loss"]), given, several=True)
+    names = design.responses_named
+    if len(names) == 1:
+        results = Results(model, design, columns)
+        _check_converged(results)
+        return results
+    spec = SeveralSpec(**{**vars(model), "endog_names": " + ".join(names)}, responses=tuple(names))
+    joint = SeveralResults(spec, design, columns)
+    for each in joint.components.values():
+        _check_converged(each)
+    return joint
+
+
 def _fit_quantiles(scope: Mapping[str, Any], given: Options) -> QuantileResults:
     """`fit_quantiles`, all of whose arguments are given."""
     levels = _check_levels(given["quantiles"])
@@ -214,7 +239,9 @@ def _fit_quantiles(scope: Mapping[str, Any], given: Options) -> QuantileResults:
     return results
 
 
-def _prepare(scope: Mapping[str, Any], loss: Loss, given: Options) -> tuple[ModelSpec, Design, ColumnUnits]:
+def _prepare(
+    scope: Mapping[str, Any], loss: Loss, given: Options, several: bool = False
+) -> tuple[ModelSpec, Design, ColumnUnits]:
     """The checked spec of a fit, its design and the units of the columns."""
     penalty = as_penalty(given["penalty"], given["l1_ratio"])
     names = ("standardize", "missing", "solver", "tol", "max_iter")
@@ -227,18 +254,35 @@ def _prepare(scope: Mapping[str, Any], loss: Loss, given: Options) -> tuple[Mode
         raise InputError(f"tol={tol!r} is not allowed: give a positive number such as 1e-8")
     if not is_count(max_iter):
         raise InputError(f"max_iter={max_iter!r} is not allowed: give a whole number, 1 or larger")
-    design = build_design(given["formula"], given["data"], scope, missing, given["unseen"])
+    design = build_design(given["formula"], given["data"], scope, missing, given["unseen"], several)
     warn_of_levels(design.levels, len(design.y))
-    columns = learned_units(design, bool(standardize))
-    if np.ptp(design.y) == 0:
-        warn_user(
-            f"response {design.response!r} is {design.y[0]:g} in every row: the intervals describe a "
-            "point; check that this is the column you mean",
-            DataWarning,
-        )
+    columns = _learned_units(design, bool(standardize))
+    for each in design.each():
+        if np.ptp(each.y) == 0:
+            warn_user(
+                f"response {each.response!r} is {each.y[0]:g} in every row: the intervals describe a "
+                "point; check that this is the column you mean",
+                DataWarning,
+            )
     objective = given["formula"], loss, penalty, bool(standardize)
     model = ModelSpec(*objective, missing, solver, tol, max_iter, design.response, list(design.names))
     return model, design, columns
+
+
+def _learned_units(design: Design, standardize: bool) -> ColumnUnits:
+    """The `ColumnUnits` of a training design, with one warning that names constant columns."""
+    made, constant = column_units(design.X, design.kinds, standardize)
+    if constant.any():
+        columns = [name for name, is_constant in zip(design.names, constant, strict=True) if is_constant]
+        are, tells = "is", "its effect cannot be learned"
+        if len(columns) > 1:
+            are, tells = "are", "nothing of their effect can be learned"
+        warn_user(
+            f"{listed(columns, 'column')} of the design {are} constant in training, so {tells}: drop the "
+            "term if that is not meant",
+            DataWarning,
+        )
+    return made
 
 
 def _check_converged(results: Results) -> None:

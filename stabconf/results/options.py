@@ -11,15 +11,16 @@ import pandas as pd
 
 from ..checks import is_number
 from ..data.design import Design
-from ..data.frames import by_label
+from ..data.frames import IntoFrame, by_label
 from ..errors import InputError, InputTypeError
 from ..rank import Peers
-from ..sets import Along, FixedScale, LearnedScale
+from ..sets import Along, Clusters, FixedScale, LearnedScale
 from ..sets.score import Side
 
 __all__ = [
     "Among",
     "Bound",
+    "Folds",
     "Groups",
     "Level",
     "New",
@@ -30,18 +31,20 @@ __all__ = [
     "Table",
     "Units",
     "as_along",
+    "as_folds",
     "as_responses",
     "as_scale",
     "given_options",
 ]
 
 # Types of what a user may give; None is "not given", and for new rows "the training rows".
-Table: TypeAlias = pd.DataFrame | Mapping[str, Sequence[Any]]
+Table: TypeAlias = pd.DataFrame | Mapping[str, Sequence[Any]] | IntoFrame
 New: TypeAlias = Table | None
 Level: TypeAlias = float | None
 Numbers: TypeAlias = float | Sequence[float] | np.ndarray | None
 Bound: TypeAlias = Literal["curvature", "norm", "ball", "paper", "dual"] | None
 Groups: TypeAlias = str | Sequence[str] | None
+Folds: TypeAlias = int | str | Sequence[Any] | np.ndarray | None
 Units: TypeAlias = str | tuple[Callable[..., Any], Callable[..., Any]] | None
 PerRow: TypeAlias = float | str | Callable[[pd.DataFrame], Any] | Sequence[Any] | np.ndarray | None
 
@@ -104,6 +107,36 @@ def as_along(conditional: Any, design: Design, exog: New, complete: np.ndarray) 
     trained, new = design.along(conditional, exog)
     complete = complete & ~np.isnan(new).any(axis=1)
     return Along(trained, new[complete], conditional), complete
+
+
+def as_folds(folds: Any, method: str, design: Design) -> int | Clusters:
+    """A number of folds as it is; clusters of the training rows from a column, or from a label per row."""
+    if not isinstance(folds, str) and np.ndim(folds) == 0:
+        if method == "split":
+            raise InputTypeError(
+                f"folds={folds!r} is a {type(folds).__name__}: method='split' takes the column of clusters "
+                "that are to stay together; the share of rows that calibrate is calibration="
+            )
+        return folds
+    frame, name = design.frame_of(None), folds if isinstance(folds, str) else "the labels given as folds"
+    if isinstance(folds, str):
+        if folds not in frame.columns:
+            raise InputError(
+                f"folds={folds!r} is not a column of data: give the column that says to which cluster a "
+                "row belongs, a label per training row, or a number"
+            )
+        folds = frame[folds]
+    labels = by_label(folds, frame.index, "folds")
+    if len(labels) != len(frame):
+        raise InputError(
+            f"folds has {len(labels)} labels for the {len(frame)} training rows: give one each"
+        )
+    code, _ = pd.factorize(np.asarray(labels, dtype=object), use_na_sentinel=True)
+    if np.any(code < 0):
+        raise InputError(
+            f"{name} is missing in row {frame.index[code < 0][0]}: every training row needs a cluster"
+        )
+    return Clusters(code, name)
 
 
 def as_scale(

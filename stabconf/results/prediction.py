@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from ..data.frames import copied
+from ..data.frames import collected, copied, in_kind
 from ..data.groups import as_ranking
 from ..errors import InputTypeError
 from ..sets import FixedScale
@@ -14,7 +14,7 @@ from .options import Level, New, Numbers, Options, as_scale
 if TYPE_CHECKING:
     from .base import BaseResults
 
-__all__ = ["Prediction"]
+__all__ = ["Prediction", "SeveralPrediction"]
 
 
 class Prediction:
@@ -25,7 +25,7 @@ class Prediction:
 
     def __init__(self, results: "BaseResults", exog: New, alpha: Numbers, options: Options) -> None:
         self._results = results
-        self._exog = copied(exog)
+        self._exog = copied(collected(exog))
         self._alpha = alpha
         self._options = copied(options)
 
@@ -45,16 +45,16 @@ class Prediction:
         Returns
         -------
         DataFrame
-            ``mean``, the prediction of the fit that made the interval (where rows are held out, not the
-            fit to all of them; for folds the median of their fits), and the fitted quantiles, where several
-            are; ``obs_ci_lower``, ``obs_ci_upper`` (and the inner ends where asked for); with groups,
-            weights or a fixed scale also ``group`` (or a column for each of several), ``weight`` and
-            ``scale``. Rows with missing values are kept, as NaN.
+            ``mean``, statsmodels' name for the prediction (a median for LAD loss) of the fit that made the
+            interval (where rows are held out, not the fit to all of them; for folds the median of their
+            fits), and the fitted quantiles, where several are; ``obs_ci_lower``, ``obs_ci_upper`` (and the
+            inner ends where asked for); with groups, weights or a fixed scale also ``group`` (or a column
+            for each of several), ``weight`` and ``scale``. Rows with missing values are kept, as NaN.
         """
-        level = self._alpha if alpha is None else alpha
-        if not np.isscalar(level):
-            raise InputTypeError(f"alpha={level!r}: summary_frame takes one number; loop, or use conf_int")
-        asked = {**self._options, "alpha": level, "centre": True}
+        given: Numbers = self._alpha if alpha is None else alpha
+        if np.ndim(given) > 0:  # type: ignore[arg-type]
+            raise InputTypeError(f"alpha={given!r}: summary_frame takes one number; loop, or use conf_int")
+        asked = {**self._options, "alpha": given, "centre": True, "to": "pandas"}
         ends = self._results.conf_int_conformal(self._exog, **asked)
         columns = self._results._prediction_columns(self._exog, self._options.get("units"))
         columns = columns.assign(mean=ends.pop("centre"))
@@ -65,7 +65,7 @@ class Prediction:
         for name, values in self._beside([*frame.columns]).items():
             frame[name] = values
         frame.attrs = attrs
-        return frame
+        return in_kind(frame, self._options.get("to", "pandas"))
 
     def _beside(self, taken: list[str]) -> dict[str, np.ndarray]:
         """Columns that say how new rows are ranked and scaled, beside those that are ``taken``."""
@@ -79,3 +79,29 @@ class Prediction:
                 out["scale"] = np.full(len(complete), np.nan)
                 out["scale"][complete] = found.new
         return out
+
+
+class SeveralPrediction(Prediction):
+    """Predictions of several responses with their joint intervals; made by
+    `SeveralResults.get_prediction`."""
+
+    @property
+    def predicted_mean(self) -> pd.DataFrame:
+        """Predictions, a column per response."""
+        return self._results.predict(self._exog)
+
+    def summary_frame(self, alpha: Level = None) -> pd.DataFrame:
+        """Prediction and interval side by side, a column level for the response."""
+        level = self._alpha if alpha is None else alpha
+        if not np.isscalar(level):
+            raise InputTypeError(f"alpha={level!r}: summary_frame takes one number; loop, or use conf_int")
+        ends = self._results.conf_int_conformal(
+            self._exog, **{**self._options, "alpha": level, "centre": True}
+        )
+        made = {}
+        for name in ends.attrs["response"]:
+            made[name] = ends[name].add_prefix("obs_ci_").rename(columns={"obs_ci_centre": "mean"})
+            made[name].insert(0, "mean", made[name].pop("mean"))
+        frame = pd.concat(made, axis=1, names=["response", None])
+        frame.attrs = ends.attrs
+        return frame

@@ -21,7 +21,7 @@ from .asking import ask_one_sided
 from .options import Level, New, Options
 
 if TYPE_CHECKING:
-    from .regression import ObjectiveResults
+    from .objective import ObjectiveResults
 
 __all__ = ["Predictive"]
 

@@ -136,9 +136,12 @@ class Presentation(Figures):
         response: Any = None,
         **options: Any,
     ) -> Path:
-        """Write a report: summary, widths, figures, data checks, how to cite, versions.
+        """Write a report: intervals, coverage and widths, the model, data checks, how to cite, versions.
 
-        Where responses of new rows are known it says whether exchangeability is plausible.
+        It leads with one sentence about width and coverage. Where responses of new rows are known it marks
+        those that are missed, says where coverage falls short beyond chance, and whether exchangeability is
+        plausible. All rows can be downloaded from the page as CSV. ``units="response"`` reports in units of
+        the response.
 
         Parameters
         ----------
@@ -164,7 +167,7 @@ class Presentation(Figures):
         groups = self._groups(shown, by)
         with quietly():  # said above, by the intervals themselves
             summary = self._fit_summary()
-            checked = self._checked(shown, new, response, options)
+            checked = self._checked(shown, new, options)
         rows = None if new is None else self._rows_as_fitted(new, options)
         about = Background.of(self.model.formula, self._design, self._rows_as_fitted(None, {}), rows)
         return write_report(target, collect(shown, groups, summary, about, checked))

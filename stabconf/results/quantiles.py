@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from ..data.design import Design, Unseen
+from ..data.frames import collected, in_kind
 from ..data.response_units import as_units
 from ..data.units import ColumnUnits
 from ..errors import AssumptionError, DataWarning, InputError, InputTypeError, warn_user
@@ -15,6 +16,7 @@ from ..penalties import Penalty
 from ..rank import Peers
 from ..sets import BAND_METHODS, Along, BandFits, Fits, Intervals, band_conformity, make_intervals
 from ..show.summary import FitSummary, summarise_quantiles
+from ..threads import one_thread
 from .asking import PValues, ask_intervals, ask_p_values
 from .options import Among, Bound, Groups, New, Numbers, Options, PerRow, Side, Units, given_options
 from .presentation import Presentation
@@ -124,6 +126,7 @@ class QuantileResults(Presentation):
         units: Units = None,
         n_jobs: int | None = None,
         progress: bool | None = None,
+        to: str | None = None,
         **unknown: Any,
     ) -> pd.DataFrame:
         """Conformal prediction intervals: the band between two quantiles, widened or narrowed to cover.
@@ -160,7 +163,8 @@ class QuantileResults(Presentation):
         >>> (ends["upper"] - ends["lower"]).round(0).tolist()
         [133.0, 692.0]
         """
-        options = given_options(locals())
+        options, exog = given_options(locals()), collected(exog)
+        kind = options.pop("to", "pandas")
         low, high = self._check_pair(pair, side)
         out = ask_intervals(self, exog, self._level(alpha), method or "auto", side, options)
         made = self.predict(exog)
@@ -174,7 +178,7 @@ class QuantileResults(Presentation):
                 "raise penalty",
                 DataWarning,
             )
-        return out
+        return in_kind(out, kind)
 
     def conformity(
         self,
@@ -263,6 +267,7 @@ class QuantileResults(Presentation):
         named.insert(0, "mean", made[self._central])
         return named
 
+    @one_thread
     def _intervals(
         self,
         rows: Rows,

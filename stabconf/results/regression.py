@@ -1,275 +1,20 @@
-"""The results of a regularised robust fit: coefficients, conformity, stability, summary.
+"""The results of a regularised robust fit, what `stabconf.fit` gives: coefficients, scale, summary."""
 
-`ObjectiveResults` has what follows from a loss and a penalty alone, whoever fitted the model; `Results` is
-what `stabconf.fit` gives.
-"""
-
-from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 import pandas as pd
 
-from ..checks import check_candidates, check_one_alpha
 from ..data.design import Design
 from ..data.units import ColumnUnits
-from ..errors import AssumptionError
 from ..losses import Loss
-from ..penalties import Penalty, as_penalty
-from ..rank import Peers
-from ..sets import Along, Fits, Intervals, PairScore, check_bound, conformity, make_intervals, row_tau
-from ..sets.quality import errors_of, pseudo_r2
+from ..sets import Fits
 from ..sets.training import Fitted, Parts, fit_rows, residual_scale
 from ..show.summary import FitSummary, summarise
-from ..stability import default_bound
-from .asking import PValues, ask_p_values, label_sets
-from .options import Among, Bound, Groups, Level, New, Numbers, Options, PerRow, Side
-from .predictive import Predictive
-from .presentation import Presentation
-from .rows import Rows
+from .objective import ObjectiveResults
 from .spec import ModelSpec
 
-__all__ = ["ModelSpec", "ObjectiveResults", "Results"]
-
-
-class ObjectiveResults(Presentation):
-    """Results of a model that minimises a loss and a penalty.
-
-    A subclass has ``_fits``, the `Fits` of its rows.
-    """
-
-    model: ModelSpec
-
-    @cached_property
-    def _fits(self) -> Fits:
-        raise NotImplementedError
-
-    @property
-    def loss(self) -> Loss:
-        """The loss, as it was given."""
-        return self.model.loss
-
-    @property
-    def penalty(self) -> Penalty:
-        """The penalty, as it was given."""
-        return self.model.penalty
-
-    @property
-    def fit_quality(self) -> pd.Series:
-        """How well the fit describes the training rows: mean absolute error ``mae``, root mean squared
-        error ``rmse``, and ``pseudo_r2``, 1 - loss of the fit / loss of the best constant (R2 for squared
-        loss without a penalty)."""
-        r2 = pseudo_r2(self._fits, self._rows(None)[0].root)
-        return pd.Series({**errors_of(self.resid.to_numpy()), "pseudo_r2": r2}, name="fit_quality")
-
-    def conformity(
-        self,
-        exog: New,
-        z: Numbers | Sequence[str],
-        side: Side = "two-sided",
-        bound: Bound = None,
-        groups: Groups = None,
-        weights: PerRow = None,
-        conditional: str | None = None,
-    ) -> pd.DataFrame:
-        """The conformity function: exact p-values of candidate responses, between stability bounds.
-
-        Parameters
-        ----------
-        exog : DataFrame
-            New rows.
-        z : float or sequence of float or str
-            Candidate responses, the same for every row. Labels of categories stand for the responses 0, 1,
-            ... in the order given, as which training must have them.
-        side, bound, groups, weights, conditional : optional
-            As in `conf_int_conformal`. Along a formula p is the largest alpha at which a candidate is in
-            the set, and has no stability bounds.
-
-        Returns
-        -------
-        DataFrame
-            ``p``, ``p_lo`` and ``p_up``, indexed by the rows of ``exog`` and by ``z``. A candidate is in
-            the conformal set if ``p > alpha``. NaN where a row has a missing value.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
-        >>> res.conformity({"income": [500.0]}, z=[250.0, 400.0, 600.0]).round(3).reset_index(drop=True)
-               p   p_lo   p_up
-        0  0.157  0.153  0.157
-        1  0.758  0.758  0.758
-        2  0.030  0.030  0.030
-        """
-        values = self._p_of(side, check_bound(self._fits, bound, side))
-        return ask_p_values(self, exog, z, groups, weights, ("p", "p_lo", "p_up"), values, conditional)
-
-    def _p_of(self, side: Side, bound: str | None = None) -> PValues:
-        def values(
-            row: np.ndarray, candidates: np.ndarray, peers: Peers, along: Along | None
-        ) -> np.ndarray:
-            return conformity(self._fits, row, candidates, side, bound, peers, along)
-
-        return values
-
-    def predictive(
-        self,
-        exog: New = None,
-        *,
-        scale: PerRow = None,
-        n_jobs: int | None = None,
-        progress: bool | None = None,
-    ) -> Predictive:
-        """The conformal predictive distribution of new responses: every quantile at once.
-
-        Parameters
-        ----------
-        exog : DataFrame, optional
-            New rows; the training design points by default.
-        scale, n_jobs, progress : optional
-            As in `conf_int_conformal`, with a fixed scale.
-
-        Returns
-        -------
-        Predictive
-            With ``quantile(q)``, ``cdf(y)``, ``interval(alpha)``, ``crps(y)`` and ``plot(row)``.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
-        >>> made = res.predictive({"income": [500.0, 1000.0]})
-        >>> made.quantile([0.1, 0.5, 0.9]).round(0)
-        q    0.1    0.5    0.9
-        0  269.0  375.0  488.0
-        1  530.0  636.0  749.0
-        >>> made.cdf(400.0).round(3)
-           lower  upper
-        0  0.610  0.614
-        1  0.008  0.013
-        """
-        options = {"scale": scale, "n_jobs": n_jobs, "progress": progress}
-        return Predictive(self, exog, {name: value for name, value in options.items() if value is not None})
-
-    def tau(self, exog: New = None, bound: Bound = None, z: float | None = None) -> pd.DataFrame:
-        """Stability bounds: how far each prediction can move when a new response joins the fit.
-
-        Parameters
-        ----------
-        exog : DataFrame, optional
-            New rows; the training rows by default.
-        bound : str, optional
-            As in `conf_int_conformal`.
-        z : float, optional
-            Bound for this candidate response; by default for every one, which is infinite for losses
-            that are not Lipschitz.
-
-        Returns
-        -------
-        DataFrame
-            A row per new row, a column per training row and one, ``"new"``, for the new row itself;
-            in units of the response.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
-        >>> tau = res.tau({"income": [500.0]})
-        >>> tau.shape, round(float(tau["new"].iloc[0]), 1)
-        ((1, 236), 1.2)
-        """
-        rows, index = self._rows(exog)
-        trained = self._rows(None)[0]
-        name = bound or default_bound(self.model.loss)
-        out = np.full((len(rows), self.nobs + 1), np.nan)
-        for i in np.flatnonzero(rows.complete):
-            at = None if z is None else z * rows.root[i]
-            moves = row_tau(self._fits, rows.as_fitted[i : i + 1], name, at)
-            out[i] = moves / np.append(trained.root, rows.root[i])
-        columns = pd.Index([*self._design.index, "new"], dtype=object)
-        return pd.DataFrame(out, index=index, columns=columns)
-
-    def conformal_set(
-        self,
-        exog: New,
-        candidates: Sequence[float | str],
-        alpha: Level = None,
-        side: Side = "two-sided",
-        groups: Groups = None,
-        weights: PerRow = None,
-    ) -> pd.Series:
-        """The candidates in each row's conformal set, for responses that take few values.
-
-        Parameters
-        ----------
-        exog : DataFrame
-            New rows.
-        candidates : sequence of float or str
-            The values that a response can take, or labels of categories as in `conformity`.
-        alpha, side, groups, weights : optional
-            As in `conf_int_conformal`.
-
-        Returns
-        -------
-        Series
-            A tuple of candidates for each row of ``exog``, in the order given; None where a row has a
-            missing value. Its ``attrs["p"]`` holds the p-values, a column per candidate.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad")
-        >>> res.conformal_set({"income": [500.0]}, candidates=[100.0, 400.0, 900.0], alpha=0.1)
-        0    (400.0,)
-        dtype: object
-
-        Categories, which are coded 0, 1 and 2 in the data:
-
-        >>> data = {"x": [0.1, 0.3, 0.2, 1.1, 0.9, 1.2, 2.1, 1.8, 1.9], "size": [0, 0, 0, 1, 1, 1, 2, 2, 2]}
-        >>> res = stabconf.fit("size ~ x", data, loss="huber")
-        >>> res.conformal_set({"x": [0.2, 1.0]}, ["small", "medium", "large"], alpha=0.2)
-        0     (small,)
-        1    (medium,)
-        dtype: object
-        """
-        level = check_one_alpha(self._level(alpha))
-        _, given = check_candidates(candidates, self._design.y, "candidates")
-        p = self.conformity(exog, given, side, groups=groups, weights=weights)["p"].to_numpy()
-        index = self._new_rows(exog)[1]
-        return label_sets(p.reshape(-1, len(given)), index, given, level)
-
-    def _intervals(
-        self,
-        rows: Rows,
-        alphas: list[float],
-        method: str,
-        side: Side,
-        options: Options,
-        parts: Among = None,
-    ) -> list[Intervals]:
-        if rows.weight is not None and isinstance(options.get("score"), PairScore):
-            raise AssumptionError(
-                "a PairScore is of responses as they are, and a model with weights ranks weighted ones: "
-                "use score='absolute' or a UserScore"
-            )
-        if "z_hat" in options:
-            options = {**options, "z_hat": rows.responses_as_fitted(options["z_hat"])}
-        made = make_intervals(self._fits, rows.as_fitted, alphas, method, side, options, parts)
-        return [rows.in_own_units(intervals) for intervals in made]
-
-    def _parts(self, rows: Rows) -> tuple[Fits, np.ndarray]:
-        return self._fits, rows.as_fitted
-
-    def _with_penalty(self, strength: float) -> Self:
-        """Itself refitted with another strength of the penalty."""
-        penalty = as_penalty(strength, self.model.penalty.l1_ratio)
-        return self._refit(replace(self.model, penalty=penalty), self._design, self._columns)
+__all__ = ["ModelSpec", "Results"]
 
 
 class Results(ObjectiveResults):
@@ -331,6 +76,10 @@ class Results(ObjectiveResults):
         slopes = np.arange(len(self._design.names)) != self._design.intercept
         return self.model.penalty.weights(self.nobs, slopes)
 
+    @property
+    def _objective(self) -> tuple[Loss, np.ndarray, float]:
+        return self._fitted.loss, self._weights[0], self._fitted.scale
+
     @cached_property
     def _fits(self) -> Fits:
         model, design, fitted = self.model, self._design, self._fitted
@@ -338,7 +87,8 @@ class Results(ObjectiveResults):
         given = (self._X, design.y, fitted.loss, *self._weights)
         if not model.standardize:
             return Fits.in_own_unit(*given, fitted.solution.x, model.solving, parts)
-        return Fits(*given, fitted.centre, fitted.scale, fitted.solution.x, model.solving, parts)
+        known = fitted.solution
+        return Fits(*given, fitted.centre, fitted.scale, known.x, model.solving, parts, known)
 
     def _predictions(self, X: np.ndarray) -> np.ndarray:
         return self._fitted.predict(X)

@@ -1,60 +1,92 @@
-"""Results in files, with the versions that wrote them; `BaseResults.save` and `load` call this."""
+"""Results in a file, and back: ``res.save(path)`` and `stabconf.load`; the file knows who wrote it."""
 
+import os
 import pickle
 import platform
+from functools import cached_property
 from importlib import metadata
-from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from .._version import __version__
 from ..errors import InputError, InputTypeError, StabconfWarning, warn_user
 from ..files import write_whole
 
-__all__ = ["read_pickle", "write_pickle"]
+__all__ = ["SavedResults", "load"]
 
-_MARK = "stabconf results"
+_MARK = "stabconf results"  # opens a file, with the versions
 _PACKAGES = ("numpy", "scipy", "pandas", "patsy", "statsmodels")
 
 
-def write_pickle(path: str | PathLike[str], content: object) -> None:
-    """Pickle an object to a file, after the versions that it was made with."""
-    try:
-        made = pickle.dumps(content)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise InputTypeError(
-            f"the results cannot be pickled ({error}): functions that the formula takes from the "
-            "calling scope, an estimator or its tau must be importable from a module"
-        ) from error
-    write_whole(path, pickle.dumps((_MARK, _versions())) + made)
+class SavedResults:
+    """Results that can be pickled; a part of every results class."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Pickle the results to ``path``; `stabconf.load` reads them back.
+
+        The file holds the whole training frame, with the columns that the formula does not use, for options
+        may name them: drop what others must not see before the fit.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "engel.pickle")
+        ...     res.save(path)
+        ...     stabconf.load(path).params.equals(res.params)
+        True
+        """
+        try:
+            content = pickle.dumps(self)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise InputTypeError(
+                f"the results cannot be pickled ({error}): functions that the formula takes from the "
+                "calling scope, an estimator or its tau must be importable from a module"
+            ) from error
+        write_whole(path, pickle.dumps((_MARK, _versions())) + content)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but what is cached, which is made again after loading."""
+        kind = type(self)
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if not isinstance(getattr(kind, name, None), cached_property)
+        }
 
 
-def read_pickle(path: str | PathLike[str]) -> Any:
-    """The object in a file of `write_pickle`; an error, or a warning, names versions that differ."""
-    if not Path(path).is_file():
-        raise FileNotFoundError(2, "there is no such file of results", str(path))
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read results that `save` wrote.
+
+    Pickles run code on loading: load only files that you trust. The file knows the versions that wrote it:
+    where it cannot be read the error names those that differ, and results of another stabconf come with a
+    warning.
+    """
     differing = ""
-    try:
-        with open(path, "rb") as file:
-            made = pickle.load(file)
-            if isinstance(made, tuple) and made[:1] == (_MARK,):
-                differing = _differing(made[1])
-                made = pickle.load(file)
-    except OSError:
-        raise
-    except Exception as error:  # whatever bytes that are no pickle, or one of other versions, lead to
-        told = f"; it was saved under {differing}" if differing else ""
-        raise InputError(
-            f"{str(path)!r} cannot be read as results of stabconf ({type(error).__name__}: {error}){told}: "
-            "give a file that save() wrote, under the versions that wrote it, or fit again"
-        ) from error
+    with open(path, "rb") as file:
+        try:
+            results = pickle.load(file)
+            if isinstance(results, tuple) and results[:1] == (_MARK,):
+                differing = _differing(results[1])
+                results = pickle.load(file)
+        except Exception as error:  # bytes that are no pickle, or one of other versions, lead anywhere
+            told = f", saved under {differing}" if differing else ""
+            raise InputError(
+                f"{path} cannot be read as saved results{told} ({type(error).__name__}: {error}): it is "
+                "not whole, not a file that save() wrote, or from other versions of the packages; fit and save "
+                "again"
+            ) from error
+    if not isinstance(results, SavedResults):
+        raise InputTypeError(f"{path} holds a {type(results).__name__}, not stabconf results")
     if "stabconf" in differing:
         warn_user(
-            f"{str(path)!r} was saved under {differing}: its intervals may differ from those of then; fit "
-            "again to be sure",
+            f"{path} was saved under {differing}: its intervals may differ from those of then; fit again "
+            "to be sure",
             StabconfWarning,
         )
-    return made
+    return results
 
 
 def _versions() -> dict[str, str]:

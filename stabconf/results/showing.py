@@ -13,7 +13,7 @@ import pandas as pd
 from ..checks import check_alpha, check_one_alpha
 from ..data.bins import crossed
 from ..data.design import Design
-from ..data.frames import by_label
+from ..data.frames import by_label, collected
 from ..data.groups import as_ranking
 from ..data.response_units import as_units
 from ..errors import InputError, InputTypeError
@@ -25,7 +25,7 @@ from .options import Level, New, Numbers, Options, Units
 if TYPE_CHECKING:
     from .base import BaseResults
 
-__all__ = ["check_judged", "coverage_by", "responses_of", "shown_of", "shown_of_levels"]
+__all__ = ["check_judged", "coverage_by", "ranks_of", "responses_of", "shown_of", "shown_of_levels"]
 
 
 def shown_of(results: "BaseResults", new: New, alpha: Level, response: Any, options: Options) -> Shown:
@@ -42,6 +42,7 @@ def shown_of_levels(
     """A list of `Shown`, one per level, from one call for all of them."""
     levels, _ = check_alpha(alphas)
     design = results._design
+    new, options = collected(new), {**options, "to": "pandas"}
     ends = results.conf_int_conformal(new, alpha=levels, centre=True, **options)
     frame = design.frame_of(new)
     y = responses_of(design, new, frame, response, options.get("units"))
@@ -53,7 +54,7 @@ def shown_of_levels(
         one = ends.xs(alpha, axis=1, level=0)
         mean, lower, upper = (one[name].to_numpy(dtype=float) for name in ("centre", "lower", "upper"))
         band = Shown(frame, mean, lower, upper, y, attrs, new is None)
-        made.append(replace(band, ranks=_ranks(design, new, options, band)))
+        made.append(replace(band, ranks=ranks_of(design, new, options, band)))
     return made
 
 
@@ -74,7 +75,7 @@ def check_judged(shown: Shown) -> None:
         )
 
 
-def _ranks(design: Design, new: New, options: Options, shown: Shown) -> Ranks | Leverages | None:
+def ranks_of(design: Design, new: New, options: Options, shown: Shown) -> Ranks | Leverages | None:
     """What the coverage of the rows rests on; None without responses to judge, or with weights."""
     attrs, y = shown.attrs, shown.y
     if y is None or options.get("weights") is not None:

@@ -4,12 +4,12 @@
 objective of a `ModelSpec` (theory, section 2).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from ..losses import Loss, Quantile
 from ..penalties import Penalty
 
-__all__ = ["EstimatorSpec", "ModelSpec", "QuantileSpec"]
+__all__ = ["EstimatorSpec", "ModelSpec", "QuantileSpec", "SeveralSpec"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,27 @@ class QuantileSpec(ModelSpec):
         """The levels and the penalty."""
         levels = ", ".join(f"{level:g}" for level in self.quantiles)
         return f"quantiles {levels}, {self.penalty.describe()}"
+
+
+@dataclass(frozen=True)
+class SeveralSpec(ModelSpec):
+    """One regression for each of several responses; ``endog_names`` has them all, with plus signs."""
+
+    responses: tuple[str, ...] = ()
+
+    @property
+    def each(self) -> list[ModelSpec]:
+        """The regression of each response, as a fit of its own would have it."""
+        known = {one.name: getattr(self, one.name) for one in fields(ModelSpec)}
+        right = self.formula.split("~", 1)[1].strip()
+        return [
+            ModelSpec(**{**known, "formula": f"{name} ~ {right}", "endog_names": name})
+            for name in self.responses
+        ]
+
+    def describe(self) -> str:
+        """The number of responses, the loss and the penalty."""
+        return f"{len(self.responses)} responses, {super().describe()}"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,9 @@ import numpy as np
 
 from ..errors import InputError
 from .band import BandFits, band_conformity, exact_band, stable_band
+from .boxes import SeveralFits, box_conformity, exact_boxes, score_unit, stable_boxes
 from .candidates import check_bound, conformity, row_tau
+from .clusters import Clusters
 from .conditional import conditional_band, conditional_set
 from .estimator import TAUS, EstimatorFits, estimator_conformity, refit_p, tau_in_words
 from .exact import exact_set
@@ -20,7 +22,7 @@ from .exchangeability import STREAMS, Evidence, check_rows
 from .fits import Fits
 from .heldout import cross, cv_plus, jackknife_plus, split
 from .interpolated import interpolation
-from .intervals import Intervals, cut, join, opened
+from .intervals import Intervals, clipped, cut, join, opened
 from .parallel import progress_bar
 from .pinned import batch, replace_one
 from .refit import grid, root
@@ -33,11 +35,14 @@ from .user_score import PairScore, UserScore
 __all__ = [
     "BAND_METHODS",
     "ESTIMATOR_METHODS",
+    "HELD_OUT_METHODS",
     "METHODS",
     "SCORES",
+    "SEVERAL_METHODS",
     "STREAMS",
     "TAUS",
     "BandFits",
+    "Clusters",
     "EstimatorFits",
     "Evidence",
     "Fits",
@@ -48,11 +53,14 @@ __all__ = [
     "PairScore",
     "Request",
     "Score",
+    "SeveralFits",
     "UserScore",
     "Along",
     "band_conformity",
+    "box_conformity",
     "check_bound",
     "check_rows",
+    "clipped",
     "conformity",
     "cut",
     "estimator_conformity",
@@ -61,6 +69,7 @@ __all__ = [
     "progress_bar",
     "refit_p",
     "row_tau",
+    "score_unit",
     "tau_in_words",
 ]
 
@@ -95,7 +104,7 @@ METHODS = {
     "grid": Method(grid, ("points", *_WORK, *_SCORE), needs=("fixed scale",)),
     "split": Method(
         split,
-        ("conditional", "calibration", "random_state", *_SCORE),
+        ("conditional", "calibration", "folds", "random_state", *_SCORE),
         needs=(*_HELD_OUT, "alone if conditional"),
         together=True,
     ),
@@ -108,8 +117,10 @@ METHODS = {
     "jackknife+": Method(jackknife_plus, (*_WORK, *_SCORE), needs=_HELD_OUT, together=True),
 }
 
+HELD_OUT_METHODS = {name: METHODS[name] for name in ("split", "cross", "cv+", "jackknife+")}
+
 ESTIMATOR_METHODS = {
-    **{name: METHODS[name] for name in ("split", "cross", "cv+", "jackknife+")},
+    **HELD_OUT_METHODS,
     "replace_one": Method(replace_one, ("z_hat", "inner", *_WORK, *_SCORE), needs=("fixed scale",)),
     "batch": Method(batch, ("z_hat", "inner", *_WORK, *_SCORE), needs=("fixed scale",)),
     **{name: METHODS[name] for name in ("root", "grid")},
@@ -118,6 +129,15 @@ ESTIMATOR_METHODS = {
 BAND_METHODS = {
     "exact": Method(_exact_band, ("conditional", *_WORK), needs=("alone if conditional",)),
     "stable": Method(stable_band, ("bound",)),
+}
+
+SEVERAL_METHODS = {  # one record per level and response
+    "exact": Method(exact_boxes, ("tol", "n_jobs", "progress")),
+    "stable": Method(stable_boxes, ("bound",)),
+    "split": replace(METHODS["split"], options=("conditional", "calibration", "random_state")),
+    "cross": replace(METHODS["cross"], options=("folds", "random_state")),
+    "cv+": replace(METHODS["cv+"], options=("folds", "random_state")),
+    "jackknife+": replace(METHODS["jackknife+"], options=()),
 }
 
 
@@ -151,6 +171,8 @@ def make_intervals(
     name = _auto(fits, side, given, methods) if method == "auto" else method
     if name not in methods:
         reason = "is unknown" if name not in METHODS else "is not for these results"
+        if name in METHODS and methods is BAND_METHODS:
+            reason = "is not for bands of quantiles"
         if name == "stable" and methods is ESTIMATOR_METHODS:
             reason = "leaves the new row out of the fit, and tau bounds what replacing its response does"
         raise InputError(f"method={method!r} {reason}: give 'auto' or one of {', '.join(methods)}")

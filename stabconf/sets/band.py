@@ -4,6 +4,7 @@ Two quantile fits make a band; a response is scored by how far it lies outside. 
 the new response, and the set is read off them, whatever its shape. `QuantileResults` calls this.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -11,9 +12,10 @@ import numpy as np
 
 from ..errors import InputError
 from ..losses import Loss
-from ..path import BandPath, BandRows, ClippedFit, Piece
-from ..rank import Peers, Rank
+from ..path import BandEnds, BandPath, BandRows, ClippedFit, Piece, Polyline, ends_within
+from ..rank import Peers, Rank, kth_of_lines
 from ..stability import new_rows, reach
+from ..threads import one_thread
 from .candidates import candidate_p, known_or_refitted, parts_of
 from .exact.clipped import ClippedSets
 from .fits import Fits
@@ -25,8 +27,11 @@ from .thresholds import Along
 
 __all__ = ["BandFits", "band_conformity", "exact_band", "stable_band"]
 
-_CHUNK = 128  # rows that share the training rows which can decide
+_CHUNK = 512  # rows that share the training rows which can decide
 _ENTRIES = 2_000_000
+_BENDS = 20  # of a path, about
+_REACH = 1.0 + 1e-9  # rounding errors of lengths
+_MARGIN = 1e-9  # and of scores, in units of the fit
 _BOUNDS = ("norm", "paper")
 
 
@@ -58,13 +63,13 @@ class BandFits:
         """As for `Fits`; both fits have the same design and penalty."""
         return self.fits[1].coordinates(rows)
 
-    def paths(self, rows: np.ndarray) -> list[BandPath]:
-        """`BandPath`s of new rows."""
-        made = {sign: ClippedSets(fits, Score()).paths(rows) for sign, fits in self.fits.items()}
-        out = []
-        for lower, upper in zip(made[-1], made[1], strict=True):
-            assert lower is not None and upper is not None  # the paths of steps are always known somewhere
-            out.append(BandPath.of(lower, upper, self.shift))
+    def paths(self, rows: np.ndarray, terms: Sequence[int] = (-1, 1)) -> dict[int, list[Polyline]]:
+        """`Polyline`s of new rows, under the sign of each term of the score."""
+        out = {}
+        for sign in terms:
+            found = ClippedSets(self.fits[sign], Score()).paths(rows)
+            out[sign] = [path for path in found if path is not None]
+            assert len(out[sign]) == len(rows)  # the paths of steps are always known somewhere
         return out
 
 
@@ -102,30 +107,73 @@ def _chunk(fits: BandFits, side: Side, work: Work) -> tuple[list[list[list[Piece
     """Sets of some of the rows for each rank, in units of the upper fit, and how far they may be too
     wide."""
     terms = DIRECTIONS[side]
-    paths = fits.paths(work.rows)
-    loose = np.array([path.extent for path in paths])
+    paths = fits.paths(work.rows, terms)
     base = fits.clipped
     n = fits.n
+    m = len(work.rows)
     X = base[1].X[:n]
     v = {sign: fit.v[:n] for sign, fit in base.items()}
     scores = np.max([sign * base[sign].r[:n] for sign in terms], axis=0)
-    longest = max(path.length({sign: base[sign] for sign in terms}) for path in paths)
-    moved = np.max([fit.row_norms[:n] for fit in base.values()], axis=0) * longest + 1e-9
-    straight = [all(not move.any() for sign in terms for move, _ in path.rays[sign]) for path in paths]
+    norms = np.max([fit.row_norms[:n] for fit in base.values()], axis=0)
+    length = np.max([_lengths(base[sign], paths[sign]) for sign in terms], axis=0)
+    moved = norms * np.max(length) + _MARGIN
+    straight = np.all([[path.straight for path in paths[sign]] for sign in terms], axis=0)
+    ways = {way: BandEnds.of(paths, way, fits.shift) for way in (-1, 1)}
+    peak = np.max([each.peak for each in ways.values()], axis=0)
+    joint: dict[int, BandPath] = {}
     out = []
     for rank in work.ranks:
         rows, near = rank.window(scores - moved, scores + moved)
+        window = BandRows(X[rows], {sign: each[rows] for sign, each in v.items()}, near, terms)
+        least = kth_of_lines(scores, norms, rank, -_REACH * length)
+        most = np.full(m, np.inf)
+        doubtful = np.flatnonzero(straight & (least - _MARGIN <= peak))
+        for part in np.array_split(doubtful, 1 + len(doubtful) * len(rows) * _BENDS // _ENTRIES):
+            if len(part):
+                least[part], most[part] = window.range(paths, part)
+        sets, decided = _decided(ways, window, straight & (least - _MARGIN > peak), most < -_MARGIN)
         every = np.arange(n) if rank.which is None else rank.which
-        sets = []
-        for i, path in enumerate(paths):
+        for i in np.flatnonzero(~decided).tolist():
+            if i not in joint:
+                joint[i] = BandPath.of({sign: each[i] for sign, each in paths.items()}, fits.shift)
             # A fit that follows the response without end leaves every window.
             which, own = (rows, near) if straight[i] else (every, rank.alone())
-            known = BandRows(X[which], {sign: each[which] for sign, each in v.items()}, own.take(i), terms)
-            sets.append(path.pieces(known))
+            some = BandRows(X[which], {sign: each[which] for sign, each in v.items()}, own.take(i), terms)
+            sets[i] = joint[i].pieces(some)
         out.append(sets)
-    return out, loose
+    return out, np.array([joint[i].extent if i in joint else 0.0 for i in range(m)])
 
 
+def _decided(
+    ways: dict[int, BandEnds], window: BandRows, outside: np.ndarray, inside: np.ndarray
+) -> tuple[list[list[Piece]], np.ndarray]:
+    """Sets that need no path, and for which rows they are known (m,).
+
+    Where no order statistic on the way is below the new score, the set ends beyond the paths
+    (``outside``). Where all are negative, as new scores are between the paths alone, it ends there
+    (``inside``).
+    """
+    ends = {
+        way: each.ends(window) if way in window.terms else np.full(len(outside), way * np.inf)
+        for way, each in ways.items()
+    }
+    low, high, room = ends_within(ways, window)
+    low = np.where(outside, ends[-1], low)
+    high = np.where(outside, ends[1], high)
+    sets = [
+        [(one, two)] if one <= two else [] for one, two in zip(low.tolist(), high.tolist(), strict=True)
+    ]
+    return sets, outside | (inside & room)
+
+
+def _lengths(fit: ClippedFit, paths: list[Polyline]) -> np.ndarray:
+    """Longest moves from the base fit between the corners of each path, in its metric (m,)."""
+    first = np.cumsum([0, *(len(path.theta) for path in paths)])[:-1]
+    moves = np.concatenate([path.theta for path in paths]) - fit.theta
+    return np.maximum.reduceat(fit.length(moves), first)
+
+
+@one_thread
 def band_conformity(
     fits: BandFits, row: np.ndarray, z: np.ndarray, side: Side, peers: Peers, along: Along | None = None
 ) -> np.ndarray:

@@ -2,8 +2,9 @@
 section 6).
 
 p(z) is that of the augmented fit at z. Where slopes are clipped all candidates are read off one path; else
-the augmented sample is refitted, warm. The bounds need the base fit alone. `exact_p` is the one place where
-a candidate's score is compared with the training rows'.
+the augmented sample is refitted, warm. The bounds need one fit alone: the training rows', or that with the
+new row at some z_hat, the paper's pi_lo(z, z_hat) and pi_up(z, z_hat). `exact_p` is the one place where a
+candidate's score is compared with the training rows'.
 """
 
 from collections.abc import Iterator
@@ -13,9 +14,11 @@ import numpy as np
 
 from ..path import ties_of
 from ..rank import Peers
-from ..stability import BaseFit, default_bound, new_rows, reach
+from ..stability import BaseFit, default_bound, needs_range, new_rows, reach
+from ..threads import one_thread
 from .exact import make_sets
 from .fits import Fits, Residuals
+from .pinned import PinnedFits
 from .request import check_side
 from .score import Score, Side
 from .thresholds import Along
@@ -35,6 +38,7 @@ def check_bound(fits: Fits, bound: str | None, side: str) -> str | None:
     return bound
 
 
+@one_thread
 def conformity(
     fits: Fits,
     row: np.ndarray,
@@ -43,25 +47,35 @@ def conformity(
     bound: str | None,
     peers: Peers | None = None,
     along: Along | None = None,
+    z_hat: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Exact p-values of a new row (p,) at finite candidates ``z`` (g,), and bounds on them: a (3, g) array.
+    """Exact p-values of a new row (p,) at finite candidates ``z`` (g,), a lower and an upper bound on them,
+    and the gap between these: a (4, g) array.
 
-    ``bound`` is None where no stability bound applies: the bounds are then those of any p-value.
+    The bounds are those of the training fit, or with ``z_hat`` (b,) the best of the fits that have the new
+    row at these responses. Where no stability bound applies, or it is infinite, they are 0 and 1.
     """
     peers = Peers(fits.n) if peers is None else peers
     score = Score.of(side)
     (row,), (free,) = fits.coordinates(row[None])
-    out = np.empty((3, len(z)))
+    out = np.zeros((4, len(z)))
     if free:  # the fit goes through every response, and no other residual changes
         scores = score.values(fits.base.solution.r)
-        out[:] = peers.p(scores >= -ties_of(fits.problem.X, fits.base.solution.x))
+        out[:3] = peers.p(scores >= -ties_of(fits.problem.X, fits.base.solution.x))
         return out
     out[0] = exact_p(fits, row, z, score, peers, along=along)
-    if along is not None:
-        out[1], out[2] = 0.0, 1.0  # bounds of any p-value
-        return out
-    for part in parts_of(fits.n, len(z)):
-        out[1:, part] = _bounds(fits.base, row, fits.responses(z[part]), score, bound, peers)
+    out[2] = 1.0
+    if along is None and bound is not None:
+        known: list[Fits | PinnedFits] = [fits]
+        if z_hat is not None:
+            known = [PinnedFits(fits, row, each) for each in z_hat]
+        for part in parts_of(fits.n, len(z)):
+            each = np.array([_bounds(one, row, z[part], score, bound, peers) for one in known])
+            out[1, part] = np.max(each[:, 0], axis=0)
+            out[2, part] = np.min(each[:, 1], axis=0)
+    out[1] = np.minimum(out[1], out[0])  # they differ the other way by rounding alone
+    out[2] = np.maximum(out[2], out[0])
+    out[3] = out[2] - out[1]
     return out
 
 
@@ -117,13 +131,20 @@ def known_or_refitted(
     return r, e, tie
 
 
-def _slope_at(base: BaseFit, distance: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """Largest tilts of new rows whose responses lie at a distance from their prediction."""
-    size = np.abs(distance) + before
-    slope = np.where(distance > 0, base.slope(size, 1), base.slope(size, -1))
-    return np.minimum(slope, np.where(distance > 0, base.steepest(1), base.steepest(-1)))
+def _slope_range(base: BaseFit, distance: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How far the slope of a new row can be below and above that of the base fit, whose prediction is known
+    up to ``before``, for responses at a distance from it.
+
+    The fit moves towards the response where the slope grows, so the residual is then at most the distance,
+    and the slope at most the one there; and the other way round.
+    """
+    loss = base.problem.loss
+    low = loss.subgradient(distance - before)[0]
+    high = loss.subgradient(distance + before)[1]
+    return np.maximum(base.pinned - low, 0.0), np.maximum(high - base.pinned, 0.0)
 
 
+@one_thread
 def row_tau(fits: Fits, row: np.ndarray, bound: str, z: float | None = None) -> np.ndarray:
     """Stability bounds of one new row (1, p), in units of the response: those of the training rows and then
     its own (n + 1,). They hold for every response, or for ``z``."""
@@ -135,32 +156,35 @@ def row_tau(fits: Fits, row: np.ndarray, bound: str, z: float | None = None) -> 
     slope = np.array([max(base.steepest(-1), base.steepest(1))])
     if z is not None:
         distance = (z - base.predict(row)) / fits.scale
-        slope = np.minimum(slope, _slope_at(base, distance, moves.before(np.zeros(1))))
+        slope = np.minimum(slope, np.maximum(*_slope_range(base, distance, moves.before(np.zeros(1)))))
     return fits.scale * np.append(moves.tau(slope)[0], moves.shift(slope))
 
 
 def _bounds(
-    base: BaseFit, row: np.ndarray, w: np.ndarray, score: Score, bound: str | None, peers: Peers
+    fits: Fits | PinnedFits, row: np.ndarray, z: np.ndarray, score: Score, bound: str, peers: Peers
 ) -> np.ndarray:
-    """Lower and upper bounds on the p-values (2, g) from the base fit."""
-    n = len(base.problem.v)
-    least, most = (peers.p(np.full((len(w), n), which)) for which in (False, True))
-    if bound is None:
-        return np.array([least, most])
+    """Lower and upper bounds on the p-values (2, g) from the base fit; 0 and 1 where they are infinite."""
+    base = fits.base
+    w = (z - base.centre) / base.scale
     moves = reach(base, new_rows(base, np.repeat(row[None], len(w), axis=0), bound), bound)
     distance = w - row @ base.solution.x
     before = moves.before(np.zeros(len(w)))
-    slope = _slope_at(base, distance, before)
+    down, up = _slope_range(base, distance, before)
+    slope = np.maximum(down, up)
     with np.errstate(invalid="ignore"):
         tau, own = moves.tau(slope), moves.shift(slope)
-        # The new residual lies between 0 and its distance to the base prediction: the fit moves towards z.
-        near = np.sign(distance) * np.maximum(np.abs(distance) - own, 0.0)
-        ends = np.array([near - before, distance + before, near + before, distance - before])
-        low, high = base.solution.r - tau, base.solution.r + tau
-    known = np.isfinite(ends).all(axis=0) & ~np.isnan(tau).any(axis=1)
-    ends = np.where(known, np.sort(ends, axis=0), 0.0)
-    new = score.range(ends[0], ends[-1])
-    old = score.range(np.where(known[:, None], low, -np.inf), np.where(known[:, None], high, np.inf))
+        old = score.range(base.solution.r - tau, base.solution.r + tau)
+        first, last = distance - own, distance + own
+    if bound != "paper":  # whose proposition does not say which way the fit moves
+        first = np.where(up > 0, first, distance - before)
+        last = np.where(down > 0, last, distance + before)
+        if not base.pinned:  # without the new row, the fit is on the same side of the response
+            first = np.maximum(first, np.minimum(distance, 0.0) - before)
+            last = np.minimum(last, np.maximum(distance, 0.0) + before)
+    known = np.isfinite(own) & ~np.isnan(tau).any(axis=1)
+    if bound == "paper" and needs_range(fits.loss):
+        known &= fits.in_range(row[None]) & (np.min(fits.y) <= z) & (z <= np.max(fits.y))
+    new = score.range(np.where(known, first, 0.0), np.where(known, last, 0.0))
     tie = ties_of(base.problem.X, base.solution.x)
     lower, upper = (peers.p(one >= two[:, None] - tie) for one, two in ((old[0], new[1]), (old[1], new[0])))
-    return np.array([np.where(known, lower, least), np.where(known, upper, most)])
+    return np.array([np.where(known, lower, 0.0), np.where(known, upper, 1.0)])

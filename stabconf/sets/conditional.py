@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..path import ClippedFit, Tilted, tilted_fits
+from ..path import ClippedFit, Tilted, both_ways
 from .band import BandFits
 from .fits import Fits
 from .intervals import Intervals, ranked_intervals
@@ -47,13 +47,15 @@ class _Term:
     shift: float = 0.0
 
     @classmethod
-    def of(cls, fits: Fits, rows: np.ndarray, direction: int, shift: float = 0.0) -> "_Term":
+    def both(cls, fits: Fits, rows: np.ndarray, shift: float = 0.0) -> "dict[int, _Term]":
+        """Those below the fits under -1, those above under 1."""
         fit = fits.clipped
         if fit.hessian_inverse is None and fits.held is not None:
             fit = fits.held
-        slope = fits.loss.slopes[0 if direction < 0 else 1]
-        found = tilted_fits(fit, rows, np.full(len(rows), -direction * slope), fits.refit)
-        return cls(fit, found, rows, slope if fits.loss.kind == "line" else 0.0, shift)
+        soft = fits.loss.kind == "line"
+        found = both_ways(fit, rows, fits.loss.slopes, fits.refit)
+        least = dict(zip((-1, 1), fits.loss.slopes, strict=True))
+        return {way: cls(fit, each, rows, least[way] * soft, shift) for way, each in found.items()}
 
     @cached_property
     def eta(self) -> np.ndarray:
@@ -103,7 +105,7 @@ def _scores(terms: Sequence[_Term], score: Score, signs: Sequence[int] | None = 
 def conditional_set(fits: Fits, asked: Request) -> list[Intervals]:
     """Intervals that cover along a formula, for losses with clipped slopes; one record per alpha."""
     assert asked.conditional is not None
-    ways = {direction: _Term.of(fits, asked.rows, direction) for direction in (-1, 1)}
+    ways = _Term.both(fits, asked.rows)
     sign = asked.score.sign
     out = []
     for alpha in asked.alphas:
@@ -170,9 +172,9 @@ def conditional_band(fits: BandFits, asked: Request) -> list[Intervals]:
     """The same for the band between two quantile fits: three regimes, with thresholds along the formula."""
     assert asked.conditional is not None
     terms = {
-        (sign, way): _Term.of(fits.fits[sign], asked.rows, way, fits.shift if sign < 0 else 0.0)
+        (sign, way): term
         for sign in (-1, 1)
-        for way in (-1, 1)
+        for way, term in _Term.both(fits.fits[sign], asked.rows, fits.shift if sign < 0 else 0.0).items()
     }
     signs = {"two-sided": (-1, 1), "upper": (1,), "lower": (-1,)}[asked.side]
     above, below = (

@@ -263,7 +263,7 @@ def tau_in_words(tau: Any) -> str:
 def refit_p(
     fits: EstimatorFits,
     score: Score,
-    n_jobs: int,
+    n_jobs: int | None,
     progress: bool | None,
     row: np.ndarray,
     z: np.ndarray,
@@ -278,7 +278,7 @@ def refit_p(
 def estimator_conformity(
     fits: EstimatorFits,
     score: Score,
-    n_jobs: int,
+    n_jobs: int | None,
     progress: bool | None,
     row: np.ndarray,
     z: np.ndarray,

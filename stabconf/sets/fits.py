@@ -14,9 +14,19 @@ import numpy as np
 from scipy import optimize
 
 from ..data.units import location_scale
+from ..errors import ConvergenceWarning, warn_user
 from ..losses import Loss
 from ..path import ClippedFit, chord_fits, crossover, leave_one_out, sharpened, ties_of
-from ..solvers import Problem, Solution, TieBreak, minimise, smallest_norm, solve, vanishing_ridge
+from ..solvers import (
+    Problem,
+    Solution,
+    TieBreak,
+    certify,
+    minimise,
+    smallest_norm,
+    solve,
+    vanishing_ridge,
+)
 from ..stability import BaseFit
 from .training import Parts, Solving
 
@@ -73,6 +83,8 @@ class Fits:
         Options of `minimise`.
     parts : Parts or None
         Fits to some of the rows; None where units are known beforehand.
+    solved : Solution or None
+        The training fit, where it is one of this very problem.
     """
 
     X: np.ndarray
@@ -85,6 +97,7 @@ class Fits:
     start: np.ndarray
     solving: Solving
     parts: Parts | None = None
+    solved: Solution | None = None
 
     @property
     def given(self) -> str:
@@ -122,6 +135,7 @@ class Fits:
                 ("loss", simplest),
                 ("ridge", self.ridge / factor),
                 ("lasso", self.lasso / factor),
+                ("solved", None),
             ):
                 object.__setattr__(self, name, value)
 
@@ -154,18 +168,30 @@ class Fits:
     def base(self) -> BaseFit:
         """The `BaseFit`."""
         problem = self.problem
-        solution = minimise(problem, self.ties.coordinates(self.start), **self.solving)
+        solution = self._training_fit()
+        if solution is None or not solution.success:
+            solution = minimise(problem, self.ties.coordinates(self.start), **self.solving)
         if self.ties.extra is not None:  # what vanishes bounds nothing
             problem = replace(problem, ridge=self.ridge)
         return BaseFit(problem, solution, self.centre, self.scale)
 
+    def _training_fit(self) -> Solution | None:
+        """The training fit as a `Solution` of the problem that has one minimiser."""
+        known, problem = self.solved, self.problem
+        if known is None:
+            return None
+        l1 = known.l1_multipliers if self.ties.basis is None else np.zeros(problem.X.shape[1])
+        theta = self.ties.coordinates(known.x)
+        return certify(problem, theta, known.multipliers, l1, tol=self.solving["tol"], nit=known.nit)
+
     @cached_property
     def clipped(self) -> ClippedFit:
-        """The `ClippedFit`: by the default solver, for paths start at a minimiser and not near one."""
-        usual = self.solving["solver"] != "scipy" and self.solving["tol"] <= 1e-8
+        """The `ClippedFit`: paths start at a minimiser and not near one, whatever ``tol`` is."""
         solution = self.base.solution
-        if not (usual and solution.success):
-            solution = minimise(self.problem, self.ties.coordinates(self.start))
+        if not (solution.success and self.solving["tol"] <= 1e-8):
+            solution = minimise(
+                self.problem, self.ties.coordinates(self.start), solver=self.solving["solver"]
+            )
         return crossover(ClippedFit.of(self.problem, solution, self.ties.extra))
 
     @cached_property
@@ -176,7 +202,11 @@ class Fits:
             return None
         ties = vanishing_ridge(self.problem)
         problem = ties.apply(self.problem)
-        return crossover(ClippedFit.of(problem, minimise(problem, self.clipped.theta), ties.extra))
+        return crossover(
+            ClippedFit.of(
+                problem, minimise(problem, self.clipped.theta, solver=self.solving["solver"]), ties.extra
+            )
+        )
 
     @cached_property
     def solution(self) -> Solution:
@@ -186,7 +216,7 @@ class Fits:
     def refit(self, tilt: np.ndarray) -> tuple[np.ndarray, float]:
         """Fresh coefficients and their certified radius at a tilt (p,), where a path cannot be trusted."""
         problem = replace(self.problem, tilt=tilt)
-        solution = sharpened(problem, minimise(problem, self.base.solution.x), self.ties.extra)
+        solution = self._solved(problem, self.base.solution.x)
         return solution.x, solution.radius
 
     def leave_one_out(self) -> LeftOut:
@@ -225,7 +255,20 @@ class Fits:
         """The `Solution` with a new row (p,) of response ``w``, both in units of the fit."""
         problem = self.problem
         problem = replace(problem, X=np.vstack([problem.X, row]), v=np.append(problem.v, w))
-        return sharpened(problem, minimise(problem, start), self.ties.extra)
+        return self._solved(problem, start)
+
+    def _solved(self, problem: Problem, start: np.ndarray | None) -> Solution:
+        """The `Solution` of a problem near the training rows', by the solver that was asked for."""
+        return sharpened(problem, minimise(problem, start, **self.solving), self.ties.extra)
+
+    def check_refit(self, solution: Solution) -> None:
+        """Warn where a fit with a new row did not reach its tolerance."""
+        if not solution.success:
+            warn_user(
+                f"a refit with a new row did not converge in {self.solving['max_iter']} steps: raise "
+                "max_iter in fit; the interval may be off",
+                ConvergenceWarning,
+            )
 
     def responses(self, z: np.ndarray | float) -> np.ndarray:
         """Responses in units of the fit."""
@@ -245,6 +288,7 @@ class Fits:
             if solution is None or (steep and not solution.success):
                 r[i], e[i], start = _tilted_to(self, row, w[i], start)
             else:
+                self.check_refit(solution)
                 r[i], e[i], start = solution.r[:-1], solution.r[-1], solution.x
             theta[i] = start
         return r, e, ties_of(self.problem.X, theta)
@@ -299,8 +343,10 @@ def _tilted_to(
     def beyond(size: float) -> float:
         """How far the response with a residual of this size lies beyond ``w``."""
         e = math.copysign(size, away)
-        tilt = -float(fits.loss.derivative(e)) * row
-        found[size] = minimise(replace(fits.problem, tilt=tilt), start, max_iter=_NEWTON).x
+        if size not in found:
+            tilt = -float(fits.loss.derivative(e)) * row
+            near = found[min(found, key=lambda each: abs(each - size))] if found else start
+            found[size] = minimise(replace(fits.problem, tilt=tilt), near, max_iter=_NEWTON).x
         return math.copysign(1.0, away) * (float(row @ found[size]) + e - w)
 
     low, high = 0.0, min(1.0, abs(away))

@@ -4,8 +4,10 @@ Every row that is ranked has its score from a fit that did not see it. Split hol
 the fit without the fold of row i and R_i = |y_i - mu_i(x_i)|, the cross-conformal set holds the z with
 enough R_i >= |z - mu_i(x)|; CV+ takes order statistics of mu_i(x) -+ R_i instead, and jackknife+ is CV+
 with folds of one row. The guarantee of these three is about 1 - 2 alpha. With weights jackknife+ ranks by
-weight (Prinster, Liu and Saria, 2022). Any estimator will do: only ``fits.predictor`` and, for single rows,
-``fits.without`` are asked for; a loss answers the latter by paths (section 8.1).
+weight (Prinster, Liu and Saria, 2022); with `Clusters` split and CV+ hold whole clusters out, and rank by
+weights that make them count alike (Lee, Barber and Willett, 2023). Any estimator will do: only
+``fits.predictor`` and, for single rows, ``fits.without`` are asked for; a loss answers the latter by paths
+(section 8.1).
 """
 
 import math
@@ -16,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from ..checks import is_count
-from ..errors import InputError
+from ..errors import AssumptionError, InputError
 from ..rank import Peers
+from .clusters import Clusters
 from .intervals import Intervals, assumed, join, ranked_intervals
 from .parallel import in_chunks
 from .request import Request, generator
@@ -31,32 +34,54 @@ _ENTRIES = 2_000_000
 
 def split(fits: Any, asked: Request) -> list[Intervals]:
     """Split conformal intervals: one part of the training rows is fitted, the other calibrates."""
-    count = min(max(1, math.ceil(asked.calibration * fits.n - 1e-9)), fits.n - 2)
+    clusters = asked.folds if isinstance(asked.folds, Clusters) else None
+    parts = asked.parts
+    if clusters is not None:
+        parts = clusters.parts(len(asked.rows), parts)
+        _refuse_formula(asked)
+    units = fits.n if clusters is None else clusters.count
+    count = min(max(1, math.ceil(asked.calibration * units - 1e-9)), units - (2 if clusters is None else 1))
     if count < 1:
         raise InputError(f"{fits.n} rows are too few to be split: use at least 3, or another method")
-    order = generator(asked.random_state).permutation(fits.n)
+    order = generator(asked.random_state).permutation(units)
     held, fitted = order[:count], order[count:]
-    scores, centre, sigma = _held_out(fits, asked, fitted, held)
-    groups = [(which, peers.among(held)) for which, peers in asked.parts]
+    if clusters is not None:
+        held, fitted = clusters.rows(held), clusters.rows(fitted)
+    made = [_held_out(one, own, fitted, held) for one, own in _responses(fits, asked)]
+    scores = np.max([each for each, _, _ in made], axis=0)
+    groups = [(which, peers.among(held)) for which, peers in parts]
     out = []
     for alpha in asked.alphas:
-        each = []
+        levels = []
         for which, peers in groups:
-            more: dict[str, Any] = {"centre": centre[which]}
+            more: dict[str, Any] = {}
             level = np.broadcast_to(peers.rank(alpha).kth(scores), len(which))
             if asked.conditional is not None:
                 along = asked.conditional.among(held).take(which)
                 level = along.thresholds(Scores.fixed(scores, len(which)), alpha)
                 more["guarantee"] = along.guarantee(alpha, len(held))
-            low, high = _own_interval(asked.score, level, sigma[which], centre[which])
-            ends = centre[which] + low, centre[which] + high
-            each.append(ranked_intervals(*ends, peers, alpha, asked.side, "split", **more))
-        out.append(join(each, [which for which, _ in groups]))
+            levels.append((which, peers, level, more))
+        for _, centre, sigma in made:
+            each = []
+            for which, peers, level, more in levels:
+                low, high = _own_interval(asked.score, level, sigma[which], centre[which])
+                ends = centre[which] + low, centre[which] + high
+                more = {**more, "centre": centre[which]}
+                each.append(ranked_intervals(*ends, peers, alpha, asked.side, "split", **more))
+            joined = join(each, [which for which, _ in groups])
+            out.append(joined if clusters is None else clusters.labelled(joined, count, 1.0 - alpha, ""))
     return out
+
+
+def _refuse_formula(asked: Request) -> None:
+    if asked.conditional is not None:
+        raise AssumptionError("conditional= has no guarantee with clusters of rows: drop it, or folds=")
 
 
 def cross(fits: Any, asked: Request) -> list[Intervals]:
     """K-fold cross-conformal sets: hulls, with the pieces of sets that are not intervals."""
+    if isinstance(asked.folds, Clusters):
+        raise AssumptionError("method='cross' takes a number of folds: for clusters use method='cv+'")
     return _folded(fits, asked, "cross", asked.folds)
 
 
@@ -70,12 +95,21 @@ def jackknife_plus(fits: Any, asked: Request) -> list[Intervals]:
     return _folded(fits, asked, "jackknife+", fits.n)
 
 
+def _responses(fits: Any, asked: Request) -> list[tuple[Any, Request]]:
+    """The fits of each response, and what is asked of them: one, or several that are scored jointly, in
+    units of their residual scales (theory, section 8)."""
+    if not hasattr(fits, "each"):
+        return [(fits, asked)]
+    m = len(asked.rows)
+    return [(one, replace(asked, scale=fits.part_scale(one, m))) for one in fits.each]
+
+
 def _held_out(
     fits: Any, asked: Request, fitted: np.ndarray, held: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Scores of the rows ``held`` from a fit to the rows ``fitted``, and its predictions and scales of new
     rows."""
-    alone = len(held) == 1 and len(fitted) == fits.n - 1
+    alone = len(held) == 1 and len(fitted) == fits.n - 1 and not isinstance(asked.folds, Clusters)
     predict = fits.without(int(held[0])) if alone else fits.predictor(fitted)
     score = _in_response(asked.score)
     sigma = np.ones(len(asked.rows))
@@ -116,18 +150,28 @@ class _Folds:
     sigma: np.ndarray
 
 
-def _make_folds(fits: Any, asked: Request, folds: int) -> _Folds:
-    n, m = fits.n, len(asked.rows)
+def _held_parts(fits: Any, asked: Request, folds: int | Clusters) -> list[np.ndarray]:
+    """The rows of each fold."""
+    n = fits.n
+    if isinstance(folds, Clusters):
+        return [folds.rows(np.array([j])) for j in range(folds.count)]
     if not (is_count(folds, 2) and folds <= n):
         raise InputError(
             f"folds={folds!r} is not allowed: give a whole number from 2 to the {n} training rows"
         )
     order = np.arange(n) if folds == n else generator(asked.random_state).permutation(n)
-    made = _Folds(np.empty(n, dtype=int), np.empty(n), np.empty((m, folds)), np.empty((m, folds)))
-    parts = np.array_split(order, folds)
+    return np.array_split(order, folds)
+
+
+def _make_folds(fits: Any, asked: Request, parts: list[np.ndarray]) -> _Folds:
+    n = fits.n
+    shape = len(asked.rows), len(parts)
+    made = _Folds(np.empty(n, dtype=int), np.empty(n), np.empty(shape), np.empty(shape))
+    if len(parts) == n and asked.n_jobs != 1:
+        fits.without(0)  # what all such fits share is made before other processes get it
     some = partial(_without, fits, asked, parts)
-    size = max(1, folds // 100)
-    found = in_chunks(some, np.arange(folds), asked.n_jobs, asked.progress, size=size, unit="fold")
+    size = max(1, len(parts) // 100)
+    found = in_chunks(some, np.arange(len(parts)), asked.n_jobs, asked.progress, size=size, unit="fold")
     each = [one for chunk in found for one in chunk]
     for j, held in enumerate(parts):
         made.fold[held] = j
@@ -143,15 +187,23 @@ def _without(
     return [_held_out(fits, asked, np.delete(every, parts[j]), parts[j]) for j in folds]
 
 
-def _folded(fits: Any, asked: Request, method: str, folds: int) -> list[Intervals]:
-    """`Intervals` of all groups, one record per alpha."""
-    made = _make_folds(fits, asked, folds)
+def _folded(fits: Any, asked: Request, method: str, folds: int | Clusters) -> list[Intervals]:
+    """`Intervals` of all groups, one record per alpha (and response)."""
+    clusters = folds if isinstance(folds, Clusters) else None
+    parts = asked.parts if clusters is None else clusters.parts(len(asked.rows), asked.parts)
+    held = _held_parts(fits, asked, folds)
+    found = [_make_folds(one, own, held) for one, own in _responses(fits, asked)]
+    scores = np.max([made.scores for made in found], axis=0)
+    given = fits.given if folds == fits.n else ""  # folds of several rows learn units of their own
     out = []
     for alpha in asked.alphas:
-        each = [_fold_intervals(made, asked, which, alpha, method, peers) for which, peers in asked.parts]
-        joined = join(each, [which for which, _ in asked.parts])
-        given = fits.given if folds == fits.n else ""  # folds of several rows learn units of their own
-        out.append(replace(joined, guarantee=f"{joined.guarantee}{given}"))
+        for made in (replace(one, scores=scores) for one in found):
+            each = [_fold_intervals(made, asked, which, alpha, method, peers) for which, peers in parts]
+            joined = join(each, [which for which, _ in parts])
+            if clusters is not None:
+                promise = max(0.0, 1.0 - 2.0 * alpha)
+                joined = clusters.labelled(joined, clusters.count, promise, " (1 - 2 alpha)")
+            out.append(replace(joined, guarantee=f"{joined.guarantee}{given}"))
     return out
 
 

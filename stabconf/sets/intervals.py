@@ -8,7 +8,17 @@ import numpy as np
 
 from ..rank import Peers
 
-__all__ = ["Intervals", "Pieces", "assumed", "cut", "guarantee", "join", "opened", "ranked_intervals"]
+__all__ = [
+    "Intervals",
+    "Pieces",
+    "assumed",
+    "clipped",
+    "cut",
+    "guarantee",
+    "join",
+    "opened",
+    "ranked_intervals",
+]
 
 Pieces = Sequence[tuple[float, float]]
 _PER_ROW = ("lower", "upper", "inner_lower", "inner_upper", "surcharge", "tau", "k", "n", "tol", "centre")
@@ -36,8 +46,9 @@ class Intervals:
     lower, upper : (m,) arrays
         Ends of the hull of the set; infinite where the set is unbounded.
     k, n : int, or (m,) arrays
-        Rank of the order statistic and the number of training rows it is among; within groups one per new
-        row, with weights k in units of the mean weight. The set is the whole line if k > n.
+        Rank of the order statistic and the number of training rows (or what ``unit`` says) it is among;
+        within groups one per new row, with weights k in units of the mean weight. The set is the whole
+        line if k > n.
     alpha : float
     side : {"two-sided", "upper", "lower"}
     method : str
@@ -63,6 +74,8 @@ class Intervals:
         How far an end may be outside the exact one, in units of the response; NaN where unknown.
     wanted : float
         The tolerance that ends should have; some may be looser, where a budget of fits was used up.
+    unit : str
+        What n counts.
     """
 
     lower: np.ndarray
@@ -84,6 +97,7 @@ class Intervals:
     tilted_fits: int = 0
     tol: float | np.ndarray = np.nan
     wanted: float = np.inf
+    unit: str = "rows"
 
     @property
     def loose(self) -> np.ndarray:
@@ -176,6 +190,16 @@ def opened(intervals: Intervals, rows: np.ndarray) -> Intervals:
         ends["inner_lower"] = np.where(rows, -np.inf, intervals.inner_lower)
         ends["inner_upper"] = np.where(rows, np.inf, intervals.inner_upper)
     return replace(intervals, **ends)
+
+
+def clipped(intervals: Intervals, low: float, high: float) -> Intervals:
+    """`Intervals` of responses that are known to lie between ``low`` and ``high``."""
+    pieces: dict[int, Pieces] = {
+        i: tuple((float(np.clip(a, low, high)), float(np.clip(b, low, high))) for a, b in found)
+        for i, found in intervals.pieces.items()
+    }
+    ends = (np.clip(end, low, high) for end in (intervals.lower, intervals.upper))
+    return replace(intervals, **dict(zip(("lower", "upper"), ends, strict=True)), pieces=pieces)
 
 
 def cut(intervals: Intervals, y: np.ndarray, least: int) -> Intervals:

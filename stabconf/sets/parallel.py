@@ -1,16 +1,20 @@
-"""Work on many new rows in chunks: over processes if asked for, with a progress bar."""
+"""Work on many new rows in chunks: shared among joblib's workers if asked for, with a progress bar.
 
-import os
+Methods that follow paths or refit call `in_chunks`. joblib starts fresh processes (loky), so that other
+threads, and scripts without a guard of ``__main__``, do no harm; ``joblib.parallel_config`` chooses another
+backend, a cluster's say.
+"""
+
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
+from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
 from tqdm import tqdm
 
-from ..errors import InputError
+from ..errors import InputError, WorkerError
 from ..rank import Rank
 
 __all__ = ["Work", "in_chunks", "progress_bar"]
@@ -36,44 +40,54 @@ class Work:
 
 
 def progress_bar(total: int, unit: str, label: str, progress: bool | None) -> Any:
-    """A bar for long work; with ``progress`` None it shows in a terminal only, once the work takes long."""
-    return tqdm(
-        total=total,
-        unit=unit,
-        desc=label,
-        disable=None if progress is None else not progress,
-        delay=_PATIENCE if progress is None else 0,
-        leave=False,
-    )
+    """A bar for long work, a notebook's own where there is one; with ``progress`` None it shows in a
+    terminal only, once the work takes long."""
+    more: dict[str, Any] = {"total": total, "unit": unit, "desc": label, "leave": False}
+    if progress is None:
+        return tqdm(**more, disable=None, delay=_PATIENCE)
+    from tqdm.auto import tqdm as suitable  # it warns on import in notebooks that lack widgets
+
+    return suitable(**more, disable=not progress)
 
 
 def in_chunks(
     function: Callable[[Any], Any],
     rows: Work | np.ndarray,
-    n_jobs: int = 1,
+    n_jobs: int | None = None,
     progress: bool | None = None,
     size: int = _CHUNK,
     unit: str = "row",
 ) -> list[Any]:
-    """``function`` of each chunk of rows, in order; it must be picklable where ``n_jobs`` is not 1.
+    """``function`` of each chunk of rows, in order; it must be picklable where workers are processes.
 
-    ``n_jobs`` is a number of processes, -1 for one per core; ``size`` that of a chunk, at
-    most; ``unit`` what the bar counts.
+    ``n_jobs`` is a number of workers as joblib counts them (-1 for one per core, None for what
+    ``joblib.parallel_config`` says, or 1); ``size`` that of a chunk, at most; ``unit`` what the bar counts.
     """
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0 or n_jobs < -1:
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0):
         raise InputError(
             f"n_jobs={n_jobs!r} is not allowed: give a number of processes, or -1 for all cores"
         )
-    jobs = (os.cpu_count() or 1) if n_jobs == -1 else n_jobs
-    size = max(1, min(size, -(-len(rows) // jobs)))
+    size = max(1, min(size, -(-len(rows) // effective_n_jobs(n_jobs))))
     chunks = [rows[first : first + size] for first in range(0, max(len(rows), 1), size)]
+    jobs = n_jobs if len(chunks) > 1 else 1
     out = []
-    with ExitStack() as stack:
-        bar = stack.enter_context(progress_bar(len(rows), unit, "conformal sets", progress))
-        each: Callable[..., Any] = map
-        if jobs > 1 and len(chunks) > 1:
-            each = stack.enter_context(ProcessPoolExecutor(min(jobs, len(chunks)))).map
-        for chunk, result in zip(chunks, each(function, chunks), strict=True):
-            out.append(result)
-            bar.update(len(chunk))
+    try:
+        with progress_bar(len(rows), unit, "conformal sets", progress) as bar:
+            found = _parallel(jobs)(delayed(function)(chunk) for chunk in chunks)
+            for chunk, result in zip(chunks, found, strict=True):
+                out.append(result)
+                bar.update(len(chunk))
+    except BrokenExecutor as error:
+        raise WorkerError(
+            "a worker process ended before its work was done, killed for want of memory perhaps: use a "
+            f"smaller n_jobs (now {n_jobs}), or fewer new rows a call"
+        ) from error
     return out
+
+
+def _parallel(n_jobs: int | None) -> Parallel:
+    """joblib's workers, whose answers come one by one where their backend can."""
+    try:
+        return Parallel(n_jobs, return_as="generator")
+    except ValueError:
+        return Parallel(n_jobs)

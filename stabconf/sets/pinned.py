@@ -49,6 +49,7 @@ class PinnedFits:
         """The `BaseFit`."""
         fits, row = self._fits, self._row
         found = fits.augmented(row, float(fits.responses(self._z_hat)), fits.base.solution.x)
+        fits.check_refit(found)
         pull = float(found.multipliers[-1])
         tilted = replace(fits.base.problem, tilt=-pull * row)
         parts = found.x, found.multipliers[:-1], found.l1_multipliers

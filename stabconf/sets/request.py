@@ -14,6 +14,7 @@ import numpy as np
 from ..checks import is_count, is_number
 from ..errors import AssumptionError, InputError, InputTypeError
 from ..rank import Peers
+from .clusters import Clusters
 from .intervals import Intervals
 from .score import SIDES, FixedScale, LearnedScale, Score, Side, as_score
 from .thresholds import Along
@@ -66,9 +67,9 @@ class Request:
     queries: int | Sequence[float] = 8
     points: int = 200
     calibration: float = 0.5
-    folds: int = 10
+    folds: int | Clusters = 10
     random_state: int | np.random.Generator = 0
-    n_jobs: int = 1
+    n_jobs: int | None = None
     progress: bool | None = None
     more: dict[str, Any] = field(default_factory=dict)
 

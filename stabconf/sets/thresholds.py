@@ -69,7 +69,7 @@ class Along:
     def take(self, rows: np.ndarray | slice) -> "Along":
         """The same for some of the new rows."""
         other = Along(self.trained, self.new[rows], self.formula)
-        other.__dict__["_space"] = self._space
+        other.__dict__.update(_space=self._space, _basis=self._basis)
         return other
 
     def among(self, rows: np.ndarray) -> "Along":
@@ -93,6 +93,11 @@ class Along:
         unit = np.sqrt(len(left))
         return left[:, kept] * unit, right[kept].T / size[kept] * unit
 
+    @cached_property
+    def _basis(self) -> list[np.ndarray]:
+        """The rows that the last regression fitted exactly (q,), from which the next one starts."""
+        return []
+
     @property
     def outside(self) -> np.ndarray:
         """Which new rows have a part that no training row has (m,): nothing bounds their score."""
@@ -113,7 +118,8 @@ class Along:
         out[level <= 0] = -np.inf
         if not len(known):
             return out
-        problem = _Regressions(X, scores, float(np.median(level[known])))
+        problem = _Regressions(X, scores, float(np.median(level[known])), self._basis)
+        self._basis[:] = [problem.basis]
         order = known[np.argsort(scores.length[known], kind="stable")]
         for first in range(0, len(order), _CHUNK):
             part = order[first : first + _CHUNK]
@@ -134,7 +140,7 @@ class Along:
         def inside(which: np.ndarray, alpha: np.ndarray) -> np.ndarray:
             """Whether candidates (b,) are in the set at levels (b,)."""
             each = Along(self.trained, np.repeat(self.new, len(which), axis=0), self.formula)
-            each.__dict__["_space"] = self._space
+            each.__dict__.update(_space=self._space, _basis=self._basis)
             known = Scores(
                 scores[0], ones, length[which], lambda new, rows: scores[np.ix_(which[new], rows)]
             )
@@ -156,16 +162,15 @@ class Along:
 class _Regressions:
     """Quantile regressions of the scores of many new rows, from that of the base scores."""
 
-    def __init__(self, X: np.ndarray, scores: Scores, level: float) -> None:
+    def __init__(self, X: np.ndarray, scores: Scores, level: float, basis: list[np.ndarray]) -> None:
         self.X = X
         self.scores = scores
         self.sizes = np.linalg.norm(X, axis=1)
         self.jitter = _JITTER * np.max(np.abs(scores.base), initial=0.0) * _spread(len(X))
-        _, _, order = linalg.qr(X.T, mode="economic", pivoting=True)
-        start = order[: X.shape[1]]
+        start = basis[0] if basis else linalg.qr(X.T, mode="economic", pivoting=True)[2][: X.shape[1]]
         v = scores.base + self.jitter
-        gamma, _, basis = _simplex(X, v[None], np.array([level]), np.zeros((1, X.shape[1])), start)
-        self.basis = basis[0]
+        gamma, _, found = _simplex(X, v[None], np.array([level]), np.zeros((1, X.shape[1])), start)
+        self.basis = found[0]
         self.gamma = gamma[0]
         self.r = v - X @ self.gamma
 

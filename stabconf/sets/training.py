@@ -1,7 +1,7 @@
 """From rows and responses to coefficients: learn the units, build the problem, solve it (theory 2)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,7 +10,8 @@ from ..data.units import MAD_TO_SD, ColumnKinds, ColumnUnits, column_units, loca
 from ..losses import LAD, Loss
 from ..path import sharpened
 from ..penalties import Penalty
-from ..solvers import Problem, Solution, solve
+from ..solvers import SOLVERS, Problem, Solution, solve
+from ..threads import one_thread
 
 __all__ = ["Fitted", "Model", "Parts", "Solving", "fit_rows", "residual_scale"]
 
@@ -57,6 +58,7 @@ class Fitted:
         return self.centre + self.scale * (rows @ self.solution.x)
 
 
+@one_thread
 def fit_rows(
     X: np.ndarray, y: np.ndarray, kinds: ColumnKinds, columns: ColumnUnits, model: Model
 ) -> Fitted:
@@ -64,15 +66,19 @@ def fit_rows(
     rows, slopes = columns.apply(X), np.arange(X.shape[1]) != kinds.intercept
     weights = model.penalty.weights(len(y), slopes)
     centre, scale, loss, constant = 0.0, 1.0, model.loss, None
+    before = None
     if model.standardize:
         constant = spans_constant(X) if kinds.intercept is None else None
         spans = kinds.intercept is not None or constant is not None
         centre, scale = location_scale(y, loss.level if spans else None)
         if loss.in_unit(2.0) != loss:
-            sigma = residual_scale(rows, y, weights, spans, True, model.solving) / scale
-            loss = loss.in_unit(sigma if sigma > _PERFECT else 1.0)
-    problem = Problem(rows, (y - centre) / scale, loss, *weights)
-    return Fitted(centre, scale, loss, constant, _solve(problem, model.solving))
+            sigma, before = _scale_fit(rows, y, weights, spans, True, model.solving)
+            loss = loss.in_unit(sigma / scale if sigma > _PERFECT * scale else 1.0)
+    solution = _solve(Problem(rows, (y - centre) / scale, loss, *weights), model.solving)
+    if before is not None and not before.success:
+        message = f"nor did the LAD fit of the residual scale, {before.message}"
+        solution = replace(solution, success=False, message=message)
+    return Fitted(centre, scale, loss, constant, solution)
 
 
 def residual_scale(
@@ -88,14 +94,28 @@ def residual_scale(
     ``rows`` (n, p) are standardised, ``y`` (n,) is in its own units, ``weights`` are those of ridge and
     lasso; ``spans`` says whether a constant lies in the span of the design.
     """
+    return _scale_fit(rows, y, weights, spans, standardize, solving)[0]
+
+
+def _scale_fit(
+    rows: np.ndarray,
+    y: np.ndarray,
+    weights: tuple[np.ndarray, np.ndarray],
+    spans: bool,
+    standardize: bool,
+    solving: Solving,
+) -> tuple[float, Solution]:
+    """sigma, and the LAD fit that it is from."""
     centre, scale = location_scale(y, 0.5 if spans else None) if standardize else (0.0, 1.0)
     problem = Problem(rows, (y - centre) / scale, LAD(), *weights)
-    return MAD_TO_SD * scale * float(np.median(np.abs(_solve(problem, solving).r)))
+    solution = _solve(problem, solving)
+    return MAD_TO_SD * scale * float(np.median(np.abs(solution.r))), solution
 
 
 def _solve(problem: Problem, solving: Solving) -> Solution:
     """The `Solution`, of smallest norm where several tie."""
-    return solve(problem, None if solving["solver"] == "scipy" else sharpened, **solving)
+    own = SOLVERS[solving["solver"]] is SOLVERS["auto"]
+    return solve(problem, sharpened if own else None, **solving)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ columns 5 %. Intervals that cover along a formula rest on as many training rows 
 (`Leverages`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,13 +19,23 @@ from scipy.signal import fftconvolve
 from scipy.stats import betabinom
 
 from ..rank import conformal_rank
+from .tables import percent
 
 if TYPE_CHECKING:
     from .shown import Shown
 
-__all__ = ["Leverages", "Ranks", "coverage_along", "coverage_line", "coverage_table", "covered_counts"]
+__all__ = [
+    "Leverages",
+    "Ranks",
+    "coverage_along",
+    "coverage_line",
+    "coverage_table",
+    "covered_counts",
+    "parts_along",
+    "shortfalls",
+]
 
-_TAIL = 0.025  # on either side
+TAIL = 0.025  # on either side
 _PARTS = 10  # along the predictions,
 _PART_ROWS = 20  # with at least so many rows each, where there are as many
 
@@ -50,10 +60,10 @@ class Ranks:
         """The same for some of the rows."""
         return Ranks(self.place[rows], self.k, self.n)
 
-    def limits(self) -> tuple[int, int]:
+    def limits(self, tail: float = TAIL) -> tuple[int, int]:
         """Smallest and largest number of covered rows that is no surprise."""
         places, counts = np.unique(self.place, return_counts=True)
-        return covered_counts(counts, [self.k[at] for at in places], [self.n[at] for at in places])
+        return covered_counts(counts, [self.k[at] for at in places], [self.n[at] for at in places], tail)
 
 
 @dataclass(frozen=True)
@@ -83,7 +93,7 @@ class Leverages:
         """The same for some of the rows."""
         return Leverages(self.rows[rows], self.whole[rows], self.alpha)
 
-    def limits(self) -> tuple[int, int]:
+    def limits(self, tail: float = TAIL) -> tuple[int, int]:
         """Smallest and largest number of covered rows that is no surprise."""
         rows = self.rows[~self.whole]
         sure = len(self.rows) - len(rows)
@@ -93,15 +103,16 @@ class Leverages:
         least = min(conformal_rank(self.alpha, size), size)
         fitted = size * float(np.mean(np.sum(rows**2, axis=1)))  # scores of the part, exactly
         most = min(least + max(round(fitted) - 1, 0), size)
-        low, _ = covered_counts([len(rows)], [least], [size])
-        _, high = covered_counts([len(rows)], [most], [size])
+        low, _ = covered_counts([len(rows)], [least], [size], tail)
+        _, high = covered_counts([len(rows)], [most], [size], tail)
         return sure + low, sure + high
 
 
 def covered_counts(
-    counts: Sequence[int] | np.ndarray, k: Sequence[int], n: Sequence[int]
+    counts: Sequence[int] | np.ndarray, k: Sequence[int], n: Sequence[int], tail: float = TAIL
 ) -> tuple[int, int]:
-    """Smallest and largest number of covered new rows that is no surprise: each tail has at most 2.5 %.
+    """Smallest and largest number of covered new rows that is no surprise: each tail has at most 2.5 %, or
+    what is given.
 
     Arguments have one number for each group of training rows: its new rows, rank and training rows. Of
     1,000 new rows between 833 and 953 are covered in 95 % of samples with 100 training rows. More new rows
@@ -117,7 +128,7 @@ def covered_counts(
         else:
             own = betabinom.pmf(np.arange(m + 1), m, rank, size + 1 - rank)
         law = own if len(law) == 1 else fftconvolve(law, own)
-    low, high = np.searchsorted(np.cumsum(law), [_TAIL, 1.0 - _TAIL])
+    low, high = np.searchsorted(np.cumsum(law), [tail, 1.0 - tail])
     most = len(law) - 1
     return min(int(low), most), min(int(high), most)
 
@@ -157,11 +168,37 @@ def coverage_along(shown: "Shown") -> pd.DataFrame:
     Returns ``prediction`` (the mean of the part), ``count``, and what `coverage_line` gives: the range
     expected if intervals cover alike along the predictions. Parts have equal counts.
     """
-    known = np.flatnonzero(~np.isnan(shown.hits))
-    order = known[np.argsort(shown.mean[known], kind="stable")]
     lines = []
-    for places in np.array_split(order, int(np.clip(len(order) // _PART_ROWS, 1, _PARTS))):
+    for places in parts_along(shown):
         part = shown.take(places)
         found = coverage_line(part.hits, part.ranks)
         lines.append({"prediction": float(np.mean(part.mean)), "count": len(places), **found})
     return pd.DataFrame(lines)
+
+
+def parts_along(shown: "Shown") -> list[np.ndarray]:
+    """Places of the rows whose coverage is known, in parts of equal counts by their predictions."""
+    known = np.flatnonzero(~np.isnan(shown.hits))
+    order = known[np.argsort(shown.mean[known], kind="stable")]
+    return np.array_split(order, int(np.clip(len(order) // _PART_ROWS, 1, _PARTS)))
+
+
+def shortfalls(shown: "Shown", parts: Mapping[str, np.ndarray]) -> list[str]:
+    """A sentence for each part of the rows whose coverage falls short beyond chance.
+
+    ``parts`` are places of rows, by a name. They share the level: if intervals cover alike everywhere, one
+    sentence or more comes in at most 2.5 % of samples. None comes where no law of coverage is known.
+    """
+    made = []
+    for name, places in parts.items():
+        part = shown.take(places[~np.isnan(shown.hits[places])])
+        if part.ranks is None or not len(part.mean):
+            continue
+        count, inside = len(part.mean), int(np.sum(part.hits))
+        least, _ = part.ranks.limits(TAIL / len(parts))
+        if inside < least:
+            made.append(
+                f"Coverage falls short for {name}: {inside} of {count} responses are inside "
+                f"({percent(inside / count)}), where at least {least} are expected."
+            )
+    return made

@@ -17,7 +17,7 @@ from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
 from ..data.design import Design
-from .tables import Table, latex_escaped, percent, shortened, told_apart
+from .tables import Table, cell, latex_escaped, percent, shortened, told_apart
 
 __all__ = [
     "FitSummary",
@@ -28,6 +28,7 @@ __all__ = [
     "summarise_estimator",
     "summarise_model",
     "summarise_quantiles",
+    "summarise_several",
 ]
 
 _WIDTH = 78
@@ -90,13 +91,13 @@ def summarise(results: _Results, design: Design, solution: Any) -> FitSummary:
         _fit_table(None, design, left, _quality(results)),
         _coefficient_table(design, ["coef", "standardized"], columns),
     ]
-    return FitSummary(tables, [_R2, *_fit_notes(results, design)])
+    return FitSummary(tables, [_R2, *_fit_notes(results, design), _constants_note(results)])
 
 
 def summarise_estimator(results: _Results, design: Design, tau: str | None) -> FitSummary:
     """The `Summary` of an estimator; ``tau`` says who answers for its stability bounds, None where there
     are none."""
-    name = type(results.model.estimator).__name__
+    name = results._described()
     tables = [
         _formula_table("Regression by an estimator", results.model.formula),
         _fit_table(None, design, [("Estimator:", shortened(name, 20))], _quality(results)),
@@ -124,8 +125,50 @@ def summarise_quantiles(results: _Results, design: Design, fits: Sequence[_Resul
     notes = [_R2]
     crossing = int(results.crossing().sum())
     if crossing:
-        notes.append(f"Fitted quantiles cross at {crossing} training rows: look at the formula.")
+        notes.append(f"Fitted quantiles cross at {crossing} of {len(design.y)} training rows.")
     return FitSummary(tables, notes + _fit_notes(results, design))
+
+
+def summarise_several(
+    results: _Results, design: Design, made: Sequence[_Intervals], where: str
+) -> FitSummary:
+    """The `Summary` of the fits of several responses and of their joint intervals, one record each."""
+    model, first = results.model, made[0]
+    fits = list(results.components.values())
+    steps = sum(fit._fitted.solution.nit for fit in fits)
+    left = [
+        ("Loss:", shortened(model.loss.describe(), 20)),
+        ("Penalty:", shortened(model.penalty.describe(), 20)),
+        ("Converged:", f"{_yes(results.converged)}, {steps} steps"),
+    ]
+    right = [
+        ("No. Observations:", str(results.nobs)),
+        ("Rows dropped:", str(len(design.dropped))),
+        ("Responses:", str(len(made))),
+    ]
+    names = told_apart(model.responses, 20)
+    r2 = [fit.fit_quality["pseudo_r2"] for fit in fits]
+    asked = [("Coverage:", f"at least {percent(1 - first.alpha)}"), ("Method:", first.method)]
+    rank = [("Order statistic:", f"{first.k} of {first.n}"), ("Infinite:", str(first.open_rows))]
+    cells = [
+        [_number(fit.scale), _mean_width(each), percent(each.stability_share)]
+        for fit, each in zip(fits, made, strict=True)
+    ]
+    heads = ["residual scale", "mean width", "due to stability"]
+    tables = [
+        _formula_table("Regularised robust regression of several responses", model.formula),
+        _pairs(None, left, right),
+        _coefficient_table(design, names, results.params.to_numpy().T, r2),
+        _pairs(f"Joint conformal intervals at {where}", asked, rank),
+        SimpleTable(cells, heads, names, title=None, txt_fmt=fmt_params),
+    ]
+    notes = [
+        f"Guarantee: {_guarantee(first)}.",
+        "The score of a row is the largest of its residuals in units of their scales; an interval of one "
+        "response alone, components[name].conf_int_conformal, is narrower.",
+        _R2,
+    ]
+    return FitSummary(tables, notes + _fit_notes(results, *results._designs))
 
 
 def summarise_model(results: _Results, design: Design) -> FitSummary:
@@ -138,7 +181,7 @@ def summarise_model(results: _Results, design: Design) -> FitSummary:
         _coefficient_table(design, ["coef"], [results.params]),
     ]
     notes = [_R2, "Coefficients are those of statsmodels.", *recipe.notes]
-    return FitSummary(tables, notes + _transformed_note(design))
+    return FitSummary(tables, [*notes, *_transformed_note(design), _constants_note(results)])
 
 
 def add_intervals(
@@ -250,9 +293,9 @@ def _pairs(title: str | None, left: _Pairs, right: _Pairs) -> SimpleTable:
     return tables[0]
 
 
-def _fit_notes(results: _Results, design: Design) -> list[str]:
+def _fit_notes(results: _Results, *designs: Design) -> list[str]:
     notes = ["Coefficients are shrunk by the penalty; standard errors are not defined for them."]
-    notes += _transformed_note(design)
+    notes += [note for design in designs for note in _transformed_note(design)]
     if not results.model.standardize:
         notes.append("Columns and response were taken as they are, not standardised.")
     if not results.converged:
@@ -261,6 +304,17 @@ def _fit_notes(results: _Results, design: Design) -> list[str]:
             "Raise max_iter or penalty."
         )
     return notes
+
+
+def _constants_note(results: _Results) -> str:
+    """The constants of the paper and the tau that they give."""
+    known = results.constants
+    told = ", ".join(f"{name} {_number(value)}" for name, value in known.items())
+    tau = known.attrs["tau"]
+    if tau is None:
+        return f"Constants: {told}. No stability bound applies without a penalty."
+    norms = ", with a_i = |x_i| / sqrt(2 N lambda)" if "a_i" in tau else ""
+    return f"Constants: {told}. tau_i = {tau}{norms}."
 
 
 def _transformed_note(design: Design) -> list[str]:
@@ -283,4 +337,4 @@ def _yes(flag: bool) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.4g}"
+    return cell(float(value)) or "none"

@@ -20,6 +20,8 @@ _LATEX = {
     "|": r"\textbar{}",
     **{sign: rf"\{sign}" for sign in "#$%&_{}"},
 }
+_LEFT, _RIGHT = "text-align: left", "text-align: right"  # notebooks centre what says nothing
+_CAPTION = f"{_LEFT}; font-weight: bold; white-space: nowrap"
 _MARKDOWN = {ord(sign): f"\\{sign}" for sign in "\\`*_|~$"} | {
     ord("<"): "&lt;",
     ord("&"): "&amp;",
@@ -149,12 +151,12 @@ class Table:
         """A ``table`` of the class ``css``, with the title as its caption."""
         parts = [f'<table class="{css}">']
         if self.title:
-            parts.append(f"<caption>{html.escape(self.title)}</caption>")
+            parts.append(f'<caption style="{_CAPTION}">{html.escape(self.title)}</caption>')
         if self.header:
             cells = "".join(f'<th scope="col">{html.escape(text)}</th>' for text in self.header)
             parts.append(f"<thead><tr>{cells}</tr></thead>")
         parts.append("<tbody>")
         for first, *others in self.lines:
-            cells = "".join(f"<td>{html.escape(text)}</td>" for text in others)
-            parts.append(f'<tr><th scope="row">{html.escape(first)}</th>{cells}</tr>')
+            cells = "".join(f'<td style="{_RIGHT}">{html.escape(text)}</td>' for text in others)
+            parts.append(f'<tr><th scope="row" style="{_LEFT}">{html.escape(first)}</th>{cells}</tr>')
         return "\n".join([*parts, "</tbody>", "</table>"])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from ..threads import one_thread
 from .borrowed import by_scipy, by_statsmodels
 from .newton import by_newton
 from .problem import Problem, Solution, certify
@@ -34,6 +35,7 @@ SOLVERS: dict[str, Callable[..., Solution]] = {
 }
 
 
+@one_thread
 def minimise(
     problem: Problem,
     start: np.ndarray | None = None,
@@ -69,6 +71,7 @@ def minimise(
     return SOLVERS[solver](problem, start, tol=tol, max_iter=max_iter)
 
 
+@one_thread
 def solve(
     problem: Problem,
     finish: Callable[[Problem, Solution, np.ndarray | None], Solution] | None = None,

@@ -25,7 +25,7 @@ _TIGHT = 1e-10  # of HiGHS: the smallest tolerance that it takes
 _ROUNDED = 1e-6  # of QuantReg: residuals below it weigh as if they were this large
 _INSIDE = 1e-9  # distance from its bounds of a slope that is within them
 _PATIENCE = 10  # steps without a move after which a trust region holds nothing better
-_WIDEST = 1e6  # largest trust region, in units of the first
+_WIDEST = 1e15  # largest trust region, in units of the first
 
 
 def by_scipy(
@@ -52,27 +52,31 @@ def by_scipy(
 def by_statsmodels(
     problem: Problem, start: np.ndarray | None = None, *, tol: float = 1e-8, max_iter: int = 1000
 ) -> Solution:
-    """Minimise ``problem`` with statsmodels' QuantReg, which starts anew; a tilt, which it does not know,
-    goes to `by_scipy`."""
+    """Minimise ``problem`` with statsmodels' QuantReg, which starts anew.
+
+    A tilt, which it does not know, goes to `by_scipy`, and so does what it leaves open: its iteration
+    cycles now and then, and takes any of several minimisers.
+    """
     if problem.loss.kind != "step" or problem.lasso.any() or not vanishes(problem):
         raise InputError(
             "solver='statsmodels' is its QuantReg, for loss 'lad' or 'quantile' with penalty=0: give "
             "these, or solver='scipy'"
         )
-    if problem.tilt.any():
-        return by_scipy(problem, start, tol=tol, max_iter=max_iter)
-    from statsmodels.regression.quantile_regression import QuantReg
+    if not problem.tilt.any():
+        from statsmodels.regression.quantile_regression import QuantReg
 
-    down, up = problem.loss.slopes
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # the certificate says whether it converged
-        model = QuantReg(problem.v, problem.X)
-        found = model.fit(q=up / (down + up), p_tol=_TIGHT, max_iter=max_iter)
-    theta = np.asarray(found.params)
-    r = problem.residuals(theta)
-    u = np.clip(r / _ROUNDED, -1.0, 1.0) * np.where(r > 0, up, down)  # the slopes of its last equations
-    point = active_set(problem, Point(theta, r, u, np.zeros(len(theta))))
-    return certified(problem, point, tol, found.iterations)
+        down, up = problem.loss.slopes
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")  # the certificate says whether it converged
+            model = QuantReg(problem.v, problem.X)
+            found = model.fit(q=up / (down + up), p_tol=_TIGHT, max_iter=max_iter)
+        r = problem.residuals(found.params)
+        u = np.clip(r / _ROUNDED, -1.0, 1.0) * np.where(r > 0, up, down)  # slopes of its last equations
+        vertex = active_set(problem, Point(found.params, r, u, np.zeros(len(found.params))))
+        solution = certified(problem, vertex, tol, found.iterations)
+        if solution.success and _is_only(problem, vertex):
+            return solution
+    return by_scipy(problem, start, tol=tol, max_iter=max_iter)
 
 
 def _linear_programme(problem: Problem, max_iter: int) -> tuple[Point | None, int]:

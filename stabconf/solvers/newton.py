@@ -16,6 +16,7 @@ from scipy import linalg
 
 from .envelope import Envelope, Point, envelope_of, gram, minimise_envelope, newton_step
 from .problem import Problem, Solution, certify
+from .ties import vanishes
 
 __all__ = [
     "active_set",
@@ -56,7 +57,7 @@ def by_newton(
             coarse, nit = multipliers_method(few, start_at(few, start), max_iter, narrowest=_ROUGH)
             start = coarse.theta
     # Without a ridge part the rows near 0 alone need not have a minimiser.
-    if many_rows and problem.loss.kind == "step" and np.all(problem.ridge > 0):
+    if many_rows and problem.loss.kind == "step" and np.all(problem.ridge > 0) and not vanishes(problem):
         found, steps = _working_set(problem, start, sample, max_iter)
     else:
         found, steps = multipliers_method(problem, start_at(problem, start), max_iter)

@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import AssumptionError, InputError
 from ..losses import Loss
 from .base_fit import BaseFit, Metric
+from .constants import named_constants
 from .moves import BallReach, CurvatureReach, NormReach
 from .paper import PaperReach, needs_range, paper_rows
 from .row_norms import NewRows
@@ -23,6 +24,7 @@ __all__ = [
     "NewRows",
     "NormReach",
     "default_bound",
+    "named_constants",
     "needs_range",
     "new_rows",
     "reach",

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ..losses import Loss
 from ..rank import Rank, Scoring, kth_of_lines, window_lines
 from .base_fit import BaseFit, Metric
 from .row_norms import NewRows
@@ -35,6 +36,11 @@ class NormReach:
     """
 
     widest: float | None = None  # the region whose metric is valid for every move
+
+    @classmethod
+    def formula(cls, loss: Loss, penalised: bool) -> str:
+        """tau_i in the symbols of the theory, for a loss and with or without a ridge penalty."""
+        return f"{_steepest(loss)} a_i a_N"
 
     def __init__(self, base: BaseFit, new: NewRows) -> None:
         self.base = base
@@ -149,6 +155,10 @@ class CurvatureReach(NormReach):
 
     widest = math.inf
 
+    @classmethod
+    def formula(cls, loss: Loss, penalised: bool) -> str:
+        return f"{_steepest(loss)} |x_i| |x_N| in the norm of (P + sum_j m_j x_j x_j')^-1"
+
     @cached_property
     def _norms(self) -> np.ndarray:
         return _move(self.base.base_root.inflation(self.new.root), self.new.grid)
@@ -202,6 +212,10 @@ class BallReach(NormReach):
     grows with n times m, memory does not.
     """
 
+    @classmethod
+    def formula(cls, loss: Loss, penalised: bool) -> str:
+        return f"{_steepest(loss)} (|x_i' P^-1 x_N| + a_i a_N) / 2"
+
     def _span(self, which: np.ndarray, t: np.ndarray, direction: int) -> tuple[np.ndarray, np.ndarray]:
         """Lowest and highest movement of every training row, for the new rows ``which``."""
         metric = self.base.metric(None)
@@ -233,6 +247,11 @@ class BallReach(NormReach):
         size = max(1, _BALL_ENTRIES // max(1, len(self.base.problem.v)))
         for first in range(0, self.count, size):
             yield np.arange(first, min(first + size, self.count))
+
+
+def _steepest(loss: Loss) -> str:
+    """The largest tilt: rho, or where the loss has none the slope at the distance of the response."""
+    return "rho" if math.isfinite(loss.lipschitz) else "|l'(z - mu_0(x_N))|"
 
 
 def _move(t: np.ndarray | float, norms: np.ndarray, start: float = 0.0) -> np.ndarray:

@@ -20,6 +20,7 @@ from ..errors import AssumptionError
 from ..losses import Loss
 from ..rank import Rank, Scoring
 from .base_fit import BaseFit, InverseRoot, Metric
+from .constants import largest_loss
 from .moves import Ceilings, Group, NormReach
 from .row_norms import NewRows
 
@@ -68,6 +69,13 @@ class _Ones(InverseRoot):
 class PaperReach(NormReach):
     """Moves of one size, whatever the tilt."""
 
+    @classmethod
+    def formula(cls, loss: Loss, penalised: bool) -> str:
+        slope = "sqrt(2 nu C)" if needs_range(loss) else "rho"
+        if not penalised:
+            return f"2 {slope} / mu, mu the least curvature of the loss"
+        return f"2 {slope} a_i a_N" + (" / (1 - nu a_N^2)" if needs_range(loss) else "")
+
     def _make_groups(self, t: np.ndarray) -> Iterator[Group]:
         metric = self._metric
         norms = self._widest_norms
@@ -92,7 +100,7 @@ class PaperReach(NormReach):
         loss = self.base.problem.loss
         if not needs_range(loss):
             return 2.0 * loss.lipschitz
-        worst = float(loss.value(np.ptp(self.base.problem.v)))
+        worst = largest_loss(loss, float(np.ptp(self.base.problem.v)))
         slope = 2.0 * math.sqrt(2.0 * loss.smoothness * worst)
         if isinstance(self.new.root, _Ones):
             return slope / float(loss.min_curvature(-np.inf, np.inf))

@@ -1,27 +1,44 @@
 """Conformal intervals for models that statsmodels has fitted.
 
-`conformal` reads the objective off a fitted result and gives exact sets of that very model; `register` adds
+`conformal` reads the objective off a fitted result and gives exact sets of that very model; where it has
+none, the intervals of refits to parts of the rows (theory, section 6); `register` adds
 ``conf_int_conformal`` to statsmodels' own result classes. A result is never changed.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from statsmodels.base.elastic_net import RegularizedResults
+from statsmodels.base.model import GenericLikelihoodModelResults
+from statsmodels.discrete.discrete_model import DiscreteResults
+from statsmodels.genmod.generalized_linear_model import GLMResults
 from statsmodels.regression.linear_model import RegressionResults
+from statsmodels.regression.mixed_linear_model import MixedLMResults
 from statsmodels.robust.robust_linear_model import RLMResults
 
 from ..checks import DEFAULT_ALPHA, check_alpha
 from ..data.design import Unseen
-from ..errors import InputError, MismatchWarning, warn_user
+from ..errors import InputError, InputTypeError, MismatchWarning, warn_user
 from ..results.options import New, Numbers, Side
 from .adapters import objective_of, unwrapped
+from .refit import PREDICTED, refit_of
+from .refitted import Input, RefittedResults, check_agreement
 from .results import StatsmodelsResults
 
-__all__ = ["StatsmodelsResults", "conformal", "register", "unregister"]
+__all__ = ["RefittedResults", "StatsmodelsResults", "conformal", "register", "unregister"]
 
 _METHOD = "conf_int_conformal"
-_CLASSES = (RegressionResults, RegularizedResults, RLMResults)
+_CLASSES = (
+    RegressionResults,
+    RegularizedResults,
+    RLMResults,
+    GLMResults,
+    DiscreteResults,
+    MixedLMResults,
+    GenericLikelihoodModelResults,
+)
 _AGREE = 1e-6  # of the response's scale
 _TIED = 1e-6  # of the objective, where minimisers may be many
 
@@ -34,12 +51,16 @@ def conformal(
     penalty: Any = None,
     l1_ratio: float | None = None,
     unseen: Unseen = "raise",
-) -> StatsmodelsResults:
+    fit_options: Mapping[str, Any] | None = None,
+    **inputs: Input,
+) -> StatsmodelsResults | RefittedResults:
     """Conformal prediction intervals for a fitted statsmodels model.
 
     Exact full conformal sets of the model itself, for `OLS`, `WLS`, their ``fit_regularized`` (elastic
     net), `QuantReg`, `RLM` with a convex norm (its scale held fixed) and `GLM` with the Gaussian family and
-    the identity link; from formulas (patsy or formulaic) and from arrays.
+    the identity link; from formulas (patsy or formulaic) and from arrays. Intervals of refits to parts of
+    the rows (split, CV+, jackknife+) for `GLM` of every family, models of counts and shares, `RLM` with
+    every norm; with whole groups held out, for `GEE` and `MixedLM`.
 
     Parameters
     ----------
@@ -52,15 +73,22 @@ def conformal(
     penalty, l1_ratio : float or array, and float; optional
         The ``alpha`` and ``L1_wt`` that ``fit_regularized`` was given. statsmodels does not keep them; one
         number for all coefficients (or for all but the intercept) is read off the coefficients, one per
-        coefficient must be given here.
+        coefficient must be given here. So must any of a model that is refitted.
     unseen : {"raise", "nan"}
         What is done with new rows of a level that training did not have; see `stabconf.fit`.
+    fit_options : mapping, optional
+        Options of ``fit`` that statsmodels does not keep, for refits: ``{"maxiter": 500}`` say. A
+        `MismatchWarning` says where some are lacking.
+    **inputs : str, list of str or callable
+        What a model's predictions take beside its columns (``offset``, ``exposure``, ``exog_infl``,
+        ``exog_precision``), for refits: the column of new frames, or a callable of a frame.
 
     Returns
     -------
-    StatsmodelsResults
-        With ``conf_int_conformal``, ``get_prediction``, ``conformity``, ``conformal_set``, ``summary``, and
-        the tables, figures and reports of stabconf's own results; ``params`` are statsmodels'.
+    StatsmodelsResults or RefittedResults
+        With ``conf_int_conformal``, ``get_prediction``, ``summary``, and the tables, figures and reports of
+        stabconf's own results, the former with ``conformity`` and ``conformal_set`` too; ``params`` are
+        statsmodels'.
 
     Notes
     -----
@@ -76,6 +104,10 @@ def conformal(
       norm is taken, in every augmented sample: the limit of a ridge penalty that vanishes, on columns that
       are centred and scaled as in training and a response as it is. The rule is symmetric in the rows, so
       the guarantee stands; statsmodels' own coefficients may be another of the minimisers.
+
+    Refits are made with the same family, norm, weights, offset and options; the columns that the formula
+    makes are those of the training rows. Intervals lie within the range of the response: a count is not
+    negative, a share is between 0 and 1.
 
     Warns
     -----
@@ -102,10 +134,31 @@ def conformal(
     """
     check_alpha(alpha)
     res = unwrapped(res)
-    design, recipe = objective_of(res, penalty, l1_ratio)
+    objective = objective_of(res, penalty, l1_ratio)
+    if objective is None:
+        design, refit, taken = refit_of(res, penalty, l1_ratio, fit_options)
+        params = pd.Series(np.asarray(res.params), index=_names(res), name="params")
+        refitted = RefittedResults(
+            design.leaving_unseen(unseen), refit, taken, params, inputs, alpha, method
+        )
+        check_agreement(refitted, np.asarray(res.predict()))
+        return refitted
+    if inputs or fit_options:
+        given = ", ".join([*inputs, *(["fit_options"] if fit_options else [])])
+        raise InputTypeError(
+            f"{given} cannot be used with {objective[1].label}, which is not fitted again: drop it"
+        )
+    design, recipe = objective
     made = StatsmodelsResults(design.leaving_unseen(unseen), recipe, res.params, alpha, method)
     _check_agreement(made)
     return made
+
+
+def _names(res: Any) -> list[str]:
+    """Names of a result's parameters, as statsmodels has them."""
+    names = list(res.model.data.param_names)
+    count = len(np.asarray(res.params))
+    return names if len(names) == count else list(map(str, range(count)))
 
 
 def _check_agreement(made: StatsmodelsResults) -> None:
@@ -134,14 +187,16 @@ def _conf_int_conformal(
     *,
     penalty: Any = None,
     l1_ratio: float | None = None,
+    fit_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> pd.DataFrame:
     """Conformal prediction intervals for new responses (DataFrame), by stabconf.
 
-    ``penalty`` and ``l1_ratio`` are as in ``stabconf.conformal``, all else is as in
-    ``stabconf.StatsmodelsResults.conf_int_conformal``.
+    ``penalty``, ``l1_ratio``, ``fit_options`` and the inputs of predictions (``exposure``, say) are as in
+    ``stabconf.conformal``, all else is as in ``conf_int_conformal`` of what it returns.
     """
-    made = conformal(self, penalty=penalty, l1_ratio=l1_ratio)
+    inputs = {name: options.pop(name) for name in PREDICTED if name in options}
+    made = conformal(self, penalty=penalty, l1_ratio=l1_ratio, fit_options=fit_options, **inputs)
     return made.conf_int_conformal(exog, alpha, method, side, **options)
 
 

@@ -1,8 +1,8 @@
 """From a statsmodels result to the objective that it minimises: one small function per model, one registry.
 
 Each `Recipe` is loss, penalty and row weights in stabconf's terms, and notes on what is held fixed. A model
-that is not in the registry is refused, with what to do instead. So is every model whose class statsmodels
-derives from one that is: GEE is a kind of GLM, and its rows depend on each other.
+that is not in the registry has no exact sets; nor has one whose class statsmodels derives from another that
+is, for it is another model. `refit` may have intervals for it; else it is refused, with what to do instead.
 """
 
 from collections.abc import Callable
@@ -26,20 +26,25 @@ from ..penalties import NoPenalty, Penalty
 from .design import design_of
 from .penalty import given_penalty, recovered_penalty
 
-__all__ = ["Recipe", "objective_of", "unwrapped"]
+__all__ = ["CLUSTERED", "Recipe", "kind_of", "objective_of", "unsupported", "unwrapped"]
 
 _SUPPORTED = (
-    "supported are OLS, WLS, their fit_regularized (elastic net), QuantReg, RLM with a convex norm "
-    "(HuberT, LeastSquares) and GLM with the Gaussian family and the identity link"
+    "supported are, with exact sets, OLS, WLS, their fit_regularized (elastic net), QuantReg and RLM with "
+    "a convex norm; by refits, GLM, models of counts and shares, RLM with any norm, GEE and MixedLM"
 )
 _GROUPED = (
     "rows of one group depend on each other",
     "keep one row of each group, drawn at random, and fit OLS to these: its intervals are for a row of a "
     "new group",
 )
-_CLUSTERED = (
+CLUSTERED = (
     "rows of one cluster depend on each other, so that they are hardly exchangeable, and intervals may "
-    "cover too little; keep one row of each cluster, drawn at random, or use them with care"
+    "cover too little; use method='cv+' or 'split' with folds= the column of the clusters, for rows of new "
+    "clusters"
+)
+_LABELS = (
+    "its response is a category, which has a set of labels and no interval",
+    "code the categories as numbers and use stabconf.fit(formula, data).conformal_set(new, candidates)",
 )
 _ORDERED = (
     "its rows come in an order, so that they are not exchangeable",
@@ -50,9 +55,10 @@ _NO_GUARANTEE = {
     "statsmodels.tsa": _ORDERED,
     "statsmodels.regression.recursive_ls": _ORDERED,
     "statsmodels.regression.rolling": _ORDERED,
-    "statsmodels.regression.mixed_linear_model": _GROUPED,
     "statsmodels.regression.process_regression": _GROUPED,
-    "statsmodels.genmod.generalized_estimating_equations": _GROUPED,
+    "statsmodels.genmod.generalized_estimating_equations": _LABELS,
+    "statsmodels.miscmodels.ordinal_model": _LABELS,
+    "statsmodels.discrete.discrete_model": _LABELS,
     "statsmodels.genmod.qif": _GROUPED,
     "statsmodels.genmod.bayes_mixed_glm": _GROUPED,
     "statsmodels.discrete.conditional_models": _GROUPED,
@@ -113,20 +119,21 @@ def unwrapped(res: Any) -> Any:
     return res
 
 
-def objective_of(res: Any, penalty: Any = None, l1_ratio: Any = None) -> tuple[Design, Recipe]:
-    """The `Design` and the `Recipe` of a result; an `AssumptionError` where it is not supported."""
-    regularised = isinstance(res, RegularizedResults)
+def kind_of(res: Any) -> type | None:
+    """The class of a result's model in statsmodels.
+
+    A user's own subclass is taken for what it derives from, one of statsmodels for another model.
+    """
     kinds = type(getattr(res, "model", None)).__mro__
-    # A user's own subclass is taken for what it derives from, one of statsmodels for another model.
-    known = next((kind for kind in kinds if kind.__module__.startswith("statsmodels.")), None)
-    if known not in (_REGULARISED if regularised else _ADAPTERS):
-        raise _unsupported(res)
-    if getattr(res, "regularized", False):
-        raise AssumptionError(
-            "fit_regularized(refit=True) fits the columns again that a first fit selected, so that its "
-            "coefficients minimise no objective: use refit=False, or split conformal, stabconf.fit(..., "
-            "estimator=...)"
-        )
+    return next((kind for kind in kinds if kind.__module__.startswith("statsmodels.")), None)
+
+
+def objective_of(res: Any, penalty: Any = None, l1_ratio: Any = None) -> tuple[Design, Recipe] | None:
+    """The `Design` and the `Recipe` of a result; None where its model has no exact sets."""
+    regularised = isinstance(res, RegularizedResults)
+    known = kind_of(res)
+    if known not in (_REGULARISED if regularised else _ADAPTERS) or _without_objective(res):
+        return None
     if not regularised and (penalty is not None or l1_ratio is not None):
         raise InputError("penalty and l1_ratio go with results of fit_regularized: drop them")
     design = design_of(res.model)
@@ -134,15 +141,29 @@ def objective_of(res: Any, penalty: Any = None, l1_ratio: Any = None) -> tuple[D
         return design, _regularised(res, design, known is WLS, penalty, l1_ratio)
     recipe = _ADAPTERS[known](res, design)
     if getattr(res, "cov_type", None) == "cluster":
-        warn_user(f"{recipe.label} with cov_type='cluster': {_CLUSTERED}", DataWarning)
-        recipe = replace(recipe, notes=(*recipe.notes, f"cov_type='cluster': {_CLUSTERED}."))
+        warn_user(f"{recipe.label} with cov_type='cluster': {CLUSTERED}", DataWarning)
+        recipe = replace(recipe, notes=(*recipe.notes, f"cov_type='cluster': {CLUSTERED}."))
     return design, recipe
 
 
-def _unsupported(res: Any) -> AssumptionError:
+def _without_objective(res: Any) -> bool:
+    """Whether a model in the registry minimises nothing that is convex, or that new rows fit into."""
+    model = res.model
+    if isinstance(model, RLM):
+        return type(model.M) not in _NORMS
+    if not isinstance(model, GLM):  # refit=True fits the columns again that a first fit selected
+        return bool(getattr(res, "regularized", False))
+    weights = [getattr(model, name) for name in ("freq_weights", "var_weights")]
+    shifts = [getattr(model, name, None) for name in ("offset", "exposure")]
+    plain = isinstance(model.family, Gaussian) and type(model.family.link).__name__ == "Identity"
+    uneven = any(each is None or np.ptp(each) > 0 for each in weights)
+    return not plain or uneven or any(np.any(each) for each in shifts)
+
+
+def unsupported(res: Any) -> AssumptionError:
     """An error that says what is supported and what to do instead."""
     model = getattr(res, "model", res)
-    text = f"{type(model).__name__} has no exact conformal sets"
+    text = f"{type(model).__name__} has no conformal intervals"
     modules = [f"{kind.__module__}." for kind in type(model).__mro__]
     reasons = [
         found
@@ -153,9 +174,7 @@ def _unsupported(res: Any) -> AssumptionError:
         reasons.append(_gls_reason(model))
     if reasons:
         why, instead = reasons[0]
-        return AssumptionError(
-            f"{text}: {why}, so that no conformal guarantee holds. Instead, {instead}; {_SUPPORTED}"
-        )
+        return AssumptionError(f"{text}: {why}. Instead, {instead}; {_SUPPORTED}")
     return AssumptionError(
         f"{text}; {_SUPPORTED}. Where rows are exchangeable, split conformal intervals are valid for any "
         "model: stabconf.fit(formula, data, estimator=...) with an object that has fit(X, y) and predict(X)"
@@ -202,16 +221,6 @@ def _weights(model: Any) -> np.ndarray:
 
 
 def _gaussian_glm(res: Any, design: Design) -> Recipe:
-    family, model = res.model.family, res.model
-    if not (isinstance(family, Gaussian) and type(family.link).__name__ == "Identity"):
-        raise _unsupported(res)
-    weights = [getattr(model, name) for name in ("freq_weights", "var_weights")]
-    shifts = [getattr(model, name, None) for name in ("offset", "exposure")]
-    if any(each is None or np.ptp(each) > 0 for each in weights) or any(np.any(each) for each in shifts):
-        raise AssumptionError(
-            "GLM with weights, offset or exposure, or after remove_data(), has no exact conformal sets: "
-            "use OLS or WLS instead"
-        )
     return Recipe("GLM, Gaussian", Squared(), NoPenalty(), _spread(design))
 
 
@@ -227,13 +236,6 @@ def _quantreg(res: Any, design: Design) -> Recipe:
 
 def _rlm(res: Any, design: Design) -> Recipe:
     norm = res.model.M
-    make = _NORMS.get(type(norm))
-    if make is None:
-        raise AssumptionError(
-            f"RLM with the norm {type(norm).__name__} has no exact conformal sets, for that norm is not "
-            "known to be convex: use HuberT or LeastSquares, or split conformal, stabconf.fit(..., "
-            "estimator=...)"
-        )
     if not res.scale > 0:
         raise InputError(
             f"the model's scale is {res.scale:g}, for it fits most rows exactly: use OLS or QuantReg"
@@ -244,7 +246,9 @@ def _rlm(res: Any, design: Design) -> Recipe:
     )
     remedy = "fit with conv='coefs', tol=1e-10 and a larger maxiter"
     label = f"RLM, {type(norm).__name__}"
-    return Recipe(label, make(norm), NoPenalty(), float(res.scale), notes=(note,), remedy=remedy)
+    return Recipe(
+        label, _NORMS[type(norm)](norm), NoPenalty(), float(res.scale), notes=(note,), remedy=remedy
+    )
 
 
 def _regularised(res: Any, design: Design, weighted: bool, penalty: Any, l1_ratio: Any) -> Recipe:

@@ -16,7 +16,7 @@ import pandas as pd
 import patsy
 
 from ..data.design import Design, build_design
-from ..data.frames import as_frame, check_duplicates, check_finite, listed
+from ..data.frames import as_frame, check_duplicates, check_finite, collected, listed
 from ..data.units import ColumnKinds
 from ..errors import InputError
 
@@ -67,12 +67,14 @@ class ModelDesign(Design):
     """A design that statsmodels made; it can be pickled but for the maps of patsy."""
 
     def __init__(self, model: Any, info: Any, y: np.ndarray, X: np.ndarray) -> None:
-        check_finite(y[:, None], [model.endog_names], pd.RangeIndex(len(y)), "endog")
+        named = model.endog_names
+        # Successes and failures: the model's response is the share of successes.
+        self.response = named if isinstance(named, str) else f"{named[0]} / ({' + '.join(named)})"
+        check_finite(y[:, None], [self.response], pd.RangeIndex(len(y)), "endog")
         check_finite(X, model.exog_names, pd.RangeIndex(len(y)), "exog")
         self.y = y
         self.X = X
         self.names = list(model.exog_names)
-        self.response = model.endog_names
         self._info = info
         self._scope = {}
         labels = model.data.row_labels
@@ -107,6 +109,7 @@ class ModelDesign(Design):
         """New rows as a frame; the training rows where there are none."""
         if new is None or self._info is not None:
             return super().frame_of(new)
+        new = collected(new)
         if isinstance(new, pd.DataFrame) and self._named and set(self.names) <= set(new.columns):
             return new
         rows, index = self._array_rows(new)
@@ -130,7 +133,7 @@ class ModelDesign(Design):
     def _array_rows(self, new: Any) -> tuple[np.ndarray, pd.Index]:
         """Rows (m, p) and index; columns by name where the model has names and exog some of them, else by
         position."""
-        count = len(self.names)
+        count, new = len(self.names), collected(new)
         known = set(self.names) & set(new.columns) if isinstance(new, pd.DataFrame) and self._named else ()
         if len(known) == count:
             new = new[self.names]

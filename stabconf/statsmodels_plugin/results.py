@@ -18,9 +18,21 @@ from ..data.design import Design, Unseen
 from ..data.frames import by_label
 from ..data.units import ColumnKinds, column_units
 from ..errors import DataWarning, InputError, warn_user
+from ..losses import Loss
 from ..results.asking import ask_intervals
-from ..results.options import Bound, Groups, New, Numbers, Options, PerRow, Side, Units, given_options
-from ..results.regression import ObjectiveResults
+from ..results.objective import ObjectiveResults
+from ..results.options import (
+    Bound,
+    Folds,
+    Groups,
+    New,
+    Numbers,
+    Options,
+    PerRow,
+    Side,
+    Units,
+    given_options,
+)
 from ..results.rows import Rows
 from ..results.spec import ModelSpec
 from ..sets import Fits, PairScore, UserScore
@@ -110,13 +122,14 @@ class StatsmodelsResults(ObjectiveResults):
         queries: int | Sequence[float] | None = None,
         points: int | None = None,
         calibration: float | None = None,
-        folds: int | None = None,
+        folds: Folds = None,
         random_state: int | np.random.Generator | None = None,
         unseen: Unseen | None = None,
         in_range: bool = False,
         units: Units = None,
         n_jobs: int | None = None,
         progress: bool | None = None,
+        to: str | None = None,
         **unknown: Any,
     ) -> pd.DataFrame:
         """Conformal prediction intervals for new responses.
@@ -173,12 +186,21 @@ class StatsmodelsResults(ObjectiveResults):
             theta[place] += np.delete(self._own * self._columns.mean, place).sum()
         return theta
 
+    @property
+    def _weights(self) -> tuple[np.ndarray, np.ndarray]:
+        """Ridge and lasso weights, two (p,) arrays."""
+        slopes = np.arange(len(self._design.names)) != self._design.intercept
+        return self.recipe.penalty.weights(self.nobs, slopes)
+
+    @property
+    def _objective(self) -> tuple[Loss, np.ndarray, float]:
+        return self.recipe.loss, self._weights[0], self.recipe.scale
+
     @cached_property
     def _fits(self) -> Fits:
         recipe, design = self.recipe, self._design
         rows, _ = self._rows(None)
-        slopes = np.arange(len(design.names)) != design.intercept
-        ridge, lasso = recipe.penalty.weights(self.nobs, slopes)
+        ridge, lasso = self._weights
         lasso = lasso / recipe.scale  # an L1 weight has the unit of the response
         data = rows.as_fitted, rows.responses_as_fitted(design.y)
         start = self._theta / recipe.scale

@@ -20,11 +20,11 @@ from ..data.design import build_design, caller_scope
 from ..data.frames import by_label
 from ..errors import InputError, InputTypeError, quietly
 from ..files import alone_in_folder, write_whole
-from ..losses import Loss
+from ..losses import Loss, as_loss
 from ..rank import conformal_rank, kth_smallest
 from ..results.estimator import EstimatorResults
 from ..results.fitting import fit_in_scope
-from ..results.regression import ObjectiveResults
+from ..results.objective import ObjectiveResults
 from ..sets import ESTIMATOR_METHODS, METHODS, Method, progress_bar
 from ..show.plots import draw_comparison
 
@@ -208,6 +208,7 @@ def compare_in_scope(
     methods = [methods] if isinstance(methods, str) else list(methods)
     options = options or {}
     _check(methods, options, repeats, new, METHODS if estimator is None else ESTIMATOR_METHODS)
+    _check_loss(loss)
     alpha = check_one_alpha(alpha)
     penalties = list(cast(Sequence[float], [penalty] if np.isscalar(penalty) else penalty))
     whole = build_design(formula, data, scope)
@@ -254,6 +255,15 @@ def _described(given: object) -> str:
     if isinstance(given, np.ndarray):
         return f"numbers {zlib.crc32(np.ascontiguousarray(given).tobytes())}"
     return getattr(given, "__qualname__", None) or re.sub(r" at 0x\w+", "", repr(given))
+
+
+def _check_loss(loss: object) -> None:
+    if isinstance(loss, (list, tuple)):
+        raise InputTypeError(
+            f"loss={loss!r} has several: compare takes one loss at a time; call it for each, and put the "
+            "tables together with pd.concat"
+        )
+    as_loss(loss)
 
 
 def _check(

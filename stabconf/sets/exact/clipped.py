@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...path import ClippedFit, Piece, Polyline, Tilted, polylines, tilted_fits
+from ...path import ClippedFit, Piece, Polyline, Tilted, both_ways, polylines, tilted_fits
 from ...rank import Rank, kth_of_lines
 from ..fits import Fits
 from ..score import Score
@@ -37,6 +37,7 @@ class ClippedSets:
         self.soft = fits.loss.kind == "line"
         self.linear = self.soft and np.isinf(fits.loss.lipschitz) and not fits.lasso.any()
         self.tilted = 0  # tilted fits made
+        self._ways: tuple[np.ndarray, dict[int, Tilted]] | None = None  # of the rows that came last
 
     def ends(self, rows: np.ndarray, ranks: Sequence[Rank], direction: int, own: np.ndarray) -> Ends:
         """`Ends` of new rows (m, p) whose scales are ``own`` (m,)."""
@@ -67,12 +68,13 @@ class ClippedSets:
         own: np.ndarray,
     ) -> Ends:
         """Steps: one tilted fit per row, at the end of the slope range."""
-        found = self._at_bound(fit, rows, direction)
+        ways = self._at_bounds(fit, rows)
+        found = ways[direction]
         k_th = own * found.order_statistics(fit, ranks, self.score)
         simple = k_th >= 0
         if self.score.sign:
             # Holes need an order statistic that is below 0 while the new row is fitted exactly or behind.
-            for way in (found, self._at_bound(fit, rows, -direction)):
+            for way in ways.values():
                 simple &= self._least(fit, ranks, way) >= 0
         loose = np.where(found.followed, 0.0, found.radius)
         if loose.any():  # fresh fits, which are near the minimiser
@@ -85,11 +87,13 @@ class ClippedSets:
         known = found.endless & np.isfinite(loose)
         return Ends(ends, simple, np.broadcast_to(np.where(known, 0.0, 2.0 * loose), k_th.shape))
 
-    def _at_bound(self, fit: ClippedFit, rows: np.ndarray, direction: int) -> Tilted:
-        """`Tilted` fits at one end of the slope range; with corners for one-sided sets."""
-        self.tilted += len(rows)
-        tilt = np.full(len(rows), -direction * self._bound(direction))
-        return tilted_fits(fit, rows, tilt, self.fits.refit, corners=bool(self.score.sign))
+    def _at_bounds(self, fit: ClippedFit, rows: np.ndarray) -> dict[int, Tilted]:
+        """`Tilted` fits at both ends of the slope range, kept; with corners for one-sided sets."""
+        if self._ways is None or self._ways[0] is not rows:
+            self.tilted += 2 * len(rows)
+            slopes = self.fits.loss.slopes
+            self._ways = rows, both_ways(fit, rows, slopes, self.fits.refit, bool(self.score.sign))
+        return self._ways[1]
 
     def _least(self, fit: ClippedFit, ranks: Sequence[Rank], found: Tilted) -> np.ndarray:
         """Lower bounds on the order statistics on the way (len(ranks), m)."""

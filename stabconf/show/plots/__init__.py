@@ -13,7 +13,9 @@ from .curve_plots import (
     draw_stability,
 )
 from .drift_plots import draw_drift
+from .pair_plots import draw_pairs
 from .predictive_plots import draw_predictive
+from .residual_plots import draw_influence, draw_residuals
 from .row_plots import draw_conformity, draw_intervals
 
 __all__ = [
@@ -25,8 +27,11 @@ __all__ = [
     "draw_coverage_by",
     "draw_criterion",
     "draw_drift",
+    "draw_influence",
     "draw_intervals",
+    "draw_pairs",
     "draw_predictive",
+    "draw_residuals",
     "draw_stability",
     "draw_widths",
 ]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ..tables import percent
-from .style import BAND, BLACK, BLUE, PALE_PALETTE, new_axes, short, shorts
+from ..tables import cell, percent
+from .style import BAND, BLACK, BLUE, PALE_PALETTE, legend, new_axes, short, shorts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,13 +66,13 @@ def _histogram(ax: "Axes", widths: np.ndarray) -> None:
         limits = (0.9 * middle, 1.1 * middle) if flat and middle else None
         bins = int(np.clip(np.sqrt(len(finite)), 8, 40))  # not "auto": a far width would make millions
         ax.hist(finite, bins, range=limits, color=BAND, edgecolor=BLUE, linewidth=0.7)
-        ax.axvline(middle, color=BLACK, linewidth=1.4, linestyle="--", label=f"median {middle:.4g}")
-        ax.axvline(mean, color=BLACK, linewidth=1.4, linestyle=":", label=f"mean {mean:.4g}")
+        ax.axvline(middle, color=BLACK, linewidth=1.4, linestyle="--", label=f"median {cell(middle)}")
+        ax.axvline(mean, color=BLACK, linewidth=1.4, linestyle=":", label=f"mean {cell(mean)}")
     infinite = int(np.sum(np.isinf(widths)))
     if infinite:
         ax.plot([], [], " ", label=f"{infinite} infinite, not drawn")
     if len(finite) or infinite:
-        ax.legend(frameon=False, loc="best")
+        legend(ax, 3)
     ax.grid(axis="y", color="#dddddd", linewidth=0.6)
     ax.set_ylabel("intervals")
 

@@ -164,9 +164,10 @@ def draw_conformity(
     prediction: float,
     response: str,
     ax: "Axes | None" = None,
+    z_hat: Sequence[float] = (),
 ) -> "Axes":
     """p-values over candidate responses z (g,), between their bounds (theory, section 4), with the set,
-    the union of ``pieces``, marked."""
+    the union of ``pieces``, and the responses ``z_hat`` of the fits that the bounds are from marked."""
     ax = new_axes(ax)
     if np.any(p_up > p_lo):  # bounds that say something
         ax.fill_between(z, p_lo, p_up, color=PALE, linewidth=0, label="between p_lo and p_up")
@@ -181,6 +182,10 @@ def draw_conformity(
         ax.vlines(ends[np.isfinite(piece)], 0, alpha, color=BLUE, linewidth=1.0)
         label = "_said"
     ax.axvline(prediction, color=BLUE, linewidth=0.9, linestyle="-.", label="prediction")
+    seen = [each for each in z_hat if z[0] <= each <= z[-1]]
+    if seen:
+        look: dict[str, Any] = {"color": RED, "s": 28, "marker": "^", "zorder": 4, "clip_on": False}
+        ax.scatter(seen, np.zeros(len(seen)), label="z_hat", **look)
     ax.set_xlim(z[0], z[-1])
     ax.set_ylim(0, 1.02)
     ax.set_xlabel(f"candidate for {short(response, 40)}")

@@ -31,6 +31,8 @@ def write_report(target: Path, content: Content) -> Path:
     folder = target.with_name(target.stem + "_files")
     folder.mkdir(exist_ok=True)
     more = [] if content.exchangeable is None else [content.exchangeable.picture]
-    for picture in [*content.pictures, *more]:
+    for picture in [content.scatter, *content.pictures, *more]:
         write_whole(folder / f"{picture.name}.svg", picture.svg)
+    if content.csv:
+        write_whole(folder / "intervals.csv", content.csv.encode("utf-8"))
     return write_whole(target, as_markdown(content, folder.name).encode("utf-8"))

@@ -3,14 +3,13 @@
 import platform
 from functools import cache
 from importlib.metadata import version
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ..._version import __version__
 from ...data.bins import crossed
-from ..coverage import coverage_along
+from ..coverage import coverage_along, parts_along, shortfalls
 from ..exchangeability import ExchangeabilityCheck
 from ..shown import Shown
 from ..summary import FitSummary, as_table
@@ -18,12 +17,12 @@ from ..tables import Table, cell, percent
 from ..widths import WidthReport
 from .checks import data_checks
 from .figures import coverage_figure, drift_figure, interval_figure, width_figure
+from .intervals import interval_csv, interval_table, lead_sentence
 from .parts import Background, Content, Verdict
 
 __all__ = ["collect"]
 
-_ROWS = 50  # intervals that are listed
-_COLUMNS = 8  # of the model that are listed beside them
+_SPREAD = 10  # rows from which on their widths have a figure
 _PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "patsy", "matplotlib")
 _CITE = [
     f"The stabconf developers. stabconf: distribution-free prediction intervals for people who write "
@@ -43,71 +42,95 @@ def collect(
     """The `Content` of a report of these intervals, with widths by ``groups`` (m rows) too, and ``check``
     of exchangeability where there is one."""
     predictors = background.predictors
-    reports = [shown.report(None), *([shown.report(groups)] if groups is not None else [])]
-    pictures = [
-        interval_figure(shown, predictors[0] if len(predictors) == 1 else None),
-        width_figure(shown, *crossed(groups)),
-    ]
-    if np.isfinite(shown.hits).any():
-        pictures.append(coverage_figure(coverage_along(shown), shown.attrs))
+    whole = shown.report(None)
+    reports = [whole, *([shown.report(groups)] if groups is not None else [])]
+    labels, name = crossed(groups)
+    pictures = [width_figure(shown, labels, name)] if len(shown.frame) >= _SPREAD else []
+    judged = np.isfinite(shown.hits).any()
+    if judged:
+        pictures.insert(0, coverage_figure(coverage_along(shown), shown.attrs))
     return Content(
-        title=f"{shown.attrs['response']}: prediction intervals",
-        lead=_lead(shown, background),
+        title=f"{shown.attrs['response']}: {percent(1 - shown.attrs['alpha'])} prediction intervals",
+        lead=lead_sentence(shown, whole),
+        about=_about(shown, background),
+        facts=_facts(shown, whole),
+        cautions=_cautions(shown, labels, name) if judged else [],
+        intervals=None if shown.training else interval_table(shown, predictors),
+        csv="" if shown.training else interval_csv(shown, predictors),
+        scatter=interval_figure(shown, predictors[0] if len(predictors) == 1 else None),
+        widths=[_width_table(report, report is reports[-1]) for report in reports],
+        pictures=pictures,
+        exchangeable=None if check is None else Verdict(check.sentence, drift_figure(check)),
         summary=[as_table(table) for table in summary.tables],
         notes=summary.notes,
         text=str(summary),
-        widths=[_width_table(report) for report in reports],
-        pictures=pictures,
-        exchangeable=None if check is None else Verdict(check.sentence, drift_figure(check)),
-        intervals=None if shown.training else _interval_table(shown, predictors),
         checks=data_checks(shown, background),
         cite=_CITE,
         versions=_versions(),
     )
 
 
-def _lead(shown: Shown, background: Background) -> str:
+def _about(shown: Shown, background: Background) -> str:
     attrs = shown.attrs
     where = "the training points" if shown.training else f"{len(shown.frame)} new rows"
-    certified = "certified" if attrs["certified"] else "not certified"
+    proviso = "" if attrs["certified"] else " (NOT certified)"
     return (
         f"{background.formula}, fitted to {len(background.trained)} rows. Intervals at {where} by the "
-        f"method '{attrs['method']}' with alpha = {attrs['alpha']:g}: {attrs['guarantee']} ({certified})."
+        f"method '{attrs['method']}' with alpha = {attrs['alpha']:g}: {attrs['guarantee']}{proviso}."
     )
 
 
-def _width_table(report: WidthReport) -> Table:
+def _facts(shown: Shown, report: WidthReport) -> list[tuple[str, str]]:
+    """A few numbers that say how good the intervals and the predictions are."""
+    attrs, hits = shown.attrs, shown.hits[~np.isnan(shown.hits)]
+    facts = [("coverage promised", f"{percent(1 - attrs['alpha'])} or more")]
+    if len(hits):
+        facts.append(("responses inside", f"{int(hits.sum())} of {len(hits)}"))
+    what = "width" if attrs["side"] == "two-sided" else "margin"
+    facts.append((f"mean {what}", cell(float(report["mean"].iloc[0]))))
+    if shown.y is not None and not shown.training:
+        away = shown.y - shown.mean
+        away = away[np.isfinite(away)]
+        if len(away):
+            facts.append(("mean abs. error", cell(float(np.mean(np.abs(away))))))
+            facts.append(("root mean sq. error", cell(float(np.sqrt(np.mean(away**2))))))
+    return [(name, value) for name, value in facts if value]
+
+
+def _cautions(shown: Shown, labels: pd.Categorical | None, name: str | None) -> list[str]:
+    """Where coverage falls short: along the predictions, and by group."""
+    along = {}
+    for places in parts_along(shown):
+        low, high = (cell(float(of(shown.mean[places]))) for of in (np.min, np.max))
+        along[f"predictions from {low} to {high}"] = places
+    made = shortfalls(shown, along)
+    if labels is not None:
+        each = {f"{name} = {group}": np.flatnonzero(labels == group) for group in labels.categories}
+        made += shortfalls(shown, each)
+    if made:
+        made.append(
+            "Widths that follow the data may mend that: conditional= with a formula of what matters, or "
+            "stabconf.fit_quantiles."
+        )
+    return made
+
+
+def _width_table(report: WidthReport, last: bool) -> Table:
+    """The report with coverage before the widths, and without what is nowhere the case."""
     header, lines = report.strings()
+    levels = report.index.nlevels
+    first = [name for name in ("count", "missing", "coverage", "expected") if name in header[levels:]]
+    order = [*range(levels), *(header.index(name, levels) for name in first)]
+    order += [place for place in range(levels, len(header)) if place not in order]
+    if not report["infinite"].any():
+        order.remove(header.index("infinite", levels))
+    header = [header[place] for place in order]
+    lines = [[line[place] for place in order] for line in lines]
     note = (
         "'expected' is where the coverage falls in 95 % of samples (training rows and as many new ones) if "
         "the intervals cover as promised, in every row of the table alike."
     )
-    return Table(report.title, header, lines, note if "expected" in header else "")
-
-
-def _interval_table(shown: Shown, predictors: list[str]) -> Table:
-    """The first new rows: what was predicted, what came, and the columns that the model uses."""
-    columns: dict[str, Any] = {"prediction": shown.mean, "lower": shown.lower, "upper": shown.upper}
-    if shown.y is not None and np.isfinite(shown.y).any():
-        marks = np.where(shown.hits == 1.0, "yes", "missed")
-        columns["actual"] = shown.y
-        columns["inside"] = np.where(np.isnan(shown.hits), "", marks)
-    listed = predictors[:_COLUMNS]
-    header = ["row", *columns, *map(str, listed)]
-    values = [shown.frame.index, *columns.values(), *(shown.frame[name] for name in listed)]
-    lines = [list(map(_plain, line)) for line in zip(*(each[:_ROWS] for each in values), strict=True)]
-    notes = []
-    if len(shown.frame) > _ROWS:
-        notes.append(f"The first {_ROWS} of {len(shown.frame)} rows.")
-    if len(predictors) > _COLUMNS:
-        notes.append(f"The first {_COLUMNS} of {len(predictors)} columns that the model uses.")
-    return Table(f"{percent(1 - shown.attrs['alpha'])} intervals", header, lines, " ".join(notes))
-
-
-def _plain(value: object) -> str:
-    if not isinstance(value, tuple) and pd.isna(value):
-        return ""
-    return cell(float(value) if isinstance(value, np.floating) else value)
+    return Table(report.title, header, lines, note if last and "expected" in header else "")
 
 
 @cache

@@ -4,6 +4,7 @@ import io
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from ..exchangeability import ExchangeabilityCheck
@@ -20,13 +21,19 @@ __all__ = ["coverage_figure", "drift_figure", "interval_figure", "width_figure"]
 _WIDTH = 6.8  # inches
 _MARGIN = 0.1  # inches about a figure
 _TICKS = 5
+_DRAWN = 1500  # intervals
 
 
 def interval_figure(shown: Shown, x: str | None) -> Picture:
     """Intervals against a column, or sorted by prediction."""
-    values = None if x is None else shown.column(x)
     how = "by prediction" if x is None else f"against {x}"
     caption = f"{percent(1 - shown.attrs['alpha'])} intervals {how}."
+    count = len(shown.frame)
+    if count > _DRAWN:
+        places = np.argsort(shown.mean, kind="stable")[np.linspace(0, count - 1, _DRAWN).astype(int)]
+        shown = shown.take(np.sort(places))
+        caption += f" {_DRAWN} of {count} rows are drawn, evenly spaced by prediction."
+    values = None if x is None else shown.column(x)
     return Picture("intervals", caption, _svg(lambda ax: draw_intervals(shown, values, x, ax), 4.2))
 
 

@@ -17,7 +17,7 @@ __all__ = ["as_html", "as_markdown"]
 
 def as_html(content: Content) -> str:
     """One page that needs nothing else: no network, no scripts."""
-    return _template().render(content=content, data_uri=_data_uri)
+    return _template().render(content=content, data_uri=_data_uri, csv_uri=_csv_uri)
 
 
 @cache
@@ -33,21 +33,30 @@ def _data_uri(picture: Picture) -> str:
     return "data:image/svg+xml;base64," + base64.b64encode(picture.svg).decode("ascii")
 
 
+def _csv_uri(text: str) -> str:
+    """CSV as a link that needs no other file; most characters stand for themselves."""
+    return "data:text/csv;charset=utf-8," + quote(text, safe=",:;()[]+*/@!$-_.~ ")
+
+
 def as_markdown(content: Content, folder: str) -> str:
     """Markdown, its figures linked from ``folder``."""
     fence = "`" * 3
     while fence in content.text:
         fence += "`"
-    parts = [f"# {markdown_escaped(content.title)}", markdown_escaped(content.lead)]
-    parts += ["## Summary", f"{fence}text\n{content.text}\n{fence}", "## Widths"]
-    parts += _tables(content.widths)
-    parts.append("## Figures")
+    parts = [f"# {markdown_escaped(content.title)}", f"**{markdown_escaped(content.lead)}**"]
+    parts += map(markdown_escaped, content.cautions)
+    parts.append("\n".join(f"- {name}: {value}" for name, value in content.facts))
+    parts += [markdown_escaped(content.about), "## Intervals", _figure(content.scatter, folder)]
+    if content.intervals is not None:
+        parts += _tables([content.intervals])
+    if content.csv:
+        parts.append(f"[All rows as CSV]({quote(folder)}/intervals.csv)")
+    parts += ["## Coverage and widths", *_tables(content.widths)]
     parts += [_figure(picture, folder) for picture in content.pictures]
     if content.exchangeable is not None:
         parts += ["## Is exchangeability plausible?", markdown_escaped(content.exchangeable.sentence)]
         parts.append(_figure(content.exchangeable.picture, folder))
-    if content.intervals is not None:
-        parts += ["## Intervals", *_tables([content.intervals])]
+    parts += ["## The model", f"{fence}text\n{content.text}\n{fence}"]
     parts += ["## Data checks", *_tables(content.checks), "## How to cite"]
     parts.append("\n".join(f"- {line}" for line in content.cite))
     parts += ["## Versions", ", ".join(f"{name} {number}" for name, number in content.versions)]
@@ -61,6 +70,7 @@ def _figure(picture: Picture, folder: str) -> str:
 def _tables(tables: list[Table]) -> list[str]:
     parts = []
     for table in tables:
-        parts += [f"### {markdown_escaped(table.title)}", table.markdown()]
+        parts += [f"### {markdown_escaped(table.title)}"] if table.title else []
+        parts.append(table.markdown())
         parts += [markdown_escaped(table.note)] if table.note else []
     return parts

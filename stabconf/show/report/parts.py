@@ -52,17 +52,22 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Content:
-    """A whole report: strings and pictures, no numbers."""
+    """A whole report: strings and pictures, no numbers; what a reader came for first."""
 
     title: str
-    lead: str  # what the intervals promise, in a sentence
-    summary: list[Table]
-    notes: list[str]  # of the summary
-    text: str  # the summary as text
+    lead: str  # how wide the intervals are, and how many responses they hold
+    about: str  # what was fitted, and what the intervals promise
+    facts: list[tuple[str, str]]  # a few numbers, with what they are
+    cautions: list[str]  # where coverage falls short
+    intervals: Table | None  # None for the training rows
+    csv: str  # all rows of that table; "" where there is none, or too many
+    scatter: Picture  # of the intervals
     widths: list[Table]
     pictures: list[Picture]
     exchangeable: Verdict | None  # None where responses are not known
-    intervals: Table | None  # None for the training rows
+    summary: list[Table]
+    notes: list[str]  # of the summary
+    text: str  # the summary as text
     checks: list[Table]
     cite: list[str]
     versions: list[list[str]]  # pairs of name and version

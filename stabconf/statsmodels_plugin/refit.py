@@ -1,0 +1,285 @@
+"""A statsmodels model as an estimator: fitted again to parts of the rows, with all that it was given.
+
+A model without exact sets gets the intervals of methods that hold rows out (theory, section 6). `refit_of`
+reads off a result what its model was made and fitted with; a `Refit` does the same to other rows. What a
+model takes per row (offset, exposure, weights, groups) stands in columns behind those of the design. One
+line of a registry per model says which of its options are known and where its responses lie.
+"""
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from statsmodels.base.elastic_net import RegularizedResults
+from statsmodels.discrete import count_model, discrete_model, truncated_model
+from statsmodels.genmod import families
+from statsmodels.genmod.cov_struct import Exchangeable, Independence
+from statsmodels.genmod.generalized_estimating_equations import GEE
+from statsmodels.genmod.generalized_linear_model import GLM
+from statsmodels.othermod.betareg import BetaModel
+from statsmodels.regression.linear_model import OLS
+from statsmodels.regression.mixed_linear_model import MixedLM
+from statsmodels.robust.robust_linear_model import RLM
+
+from ..data.design import Design
+from ..errors import AssumptionError, DataWarning, InputError, warn_user
+from .adapters import CLUSTERED, kind_of, unsupported
+from .design import design_of
+
+__all__ = ["PREDICTED", "Refit", "refit_of"]
+
+PREDICTED = ("offset", "exposure", "exog_infl", "exog_precision")  # what predictions take per row
+_PER_ROW = (*PREDICTED, "var_weights", "weights", "n_trials", "groups", "time", "exog_re")
+_NOT_GIVEN = ("missing_idx", "formula", "model_spec", "freq_weights", "exog_vc")
+_LINE = (-np.inf, np.inf)
+_SHARE = (0.0, 1.0)
+_COUNT = (0.0, np.inf)
+_RANGES = {families.Gaussian: _LINE, families.Binomial: _SHARE}  # all other families: 0 or larger
+
+Options = dict[str, Any]
+
+
+class Refit:
+    """A statsmodels model with ``fit(X, y)`` and ``predict(X)``, for rows with further columns.
+
+    Attributes
+    ----------
+    label : str
+        The model, for tables.
+    kind : type
+        Its class.
+    fixed : dict
+        What it is made with, whatever the rows: family, norm, ...
+    columns : dict
+        ``{name: slice}``, the columns of X that hold what it takes per row; those before are the design.
+    call, options : str and dict
+        The method that fits it, and what that is given.
+    range : tuple of float
+        Where its responses lie.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        kind: type,
+        fixed: Options,
+        columns: dict[str, slice],
+        call: str,
+        options: Options,
+        range: tuple[float, float],
+    ) -> None:
+        self.label = label
+        self.kind = kind
+        self.fixed = fixed
+        self.columns = columns
+        self.call = call
+        self.options = options
+        self.range = range
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> None:
+        """Fit the model to rows (n, p)."""
+        given = self._given(X, tuple(self.columns))
+        trials = given.pop("n_trials", None)
+        endog = y if trials is None else np.column_stack([y * trials, (1.0 - y) * trials])
+        try:
+            model = self.kind(endog, self._design(X), **given, **copy.deepcopy(self.fixed))
+            self.result = getattr(model, self.call)(**self.options)
+        except Exception as error:
+            raise InputError(
+                f"{self.label} cannot be fitted to {len(y)} of the training rows ({error}): use fewer "
+                "terms, or parts with more rows (a smaller calibration=, more folds=)"
+            ) from error
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Predictions (m,) on the scale of the response."""
+        known = tuple(name for name in PREDICTED if name in self.columns)
+        return np.asarray(self.result.predict(self._design(X), **self._given(X, known)))
+
+    def _design(self, X: np.ndarray) -> np.ndarray:
+        first = min((part.start for part in self.columns.values()), default=X.shape[1])
+        return X[:, :first]
+
+    def _given(self, X: np.ndarray, names: tuple[str, ...]) -> Options:
+        """What the model takes per row, by name; one column as a flat array but for designs."""
+        parts = {name: X[:, self.columns[name]] for name in names}
+        return {
+            name: part if name.startswith("exog") or name == "time" else part[:, 0]
+            for name, part in parts.items()
+        }
+
+    def __getstate__(self) -> Options:
+        """Without the fit, which statsmodels cannot always pickle; it is made again."""
+        return {name: value for name, value in vars(self).items() if name != "result"}
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """How a model's options are read off a result, and where its responses lie."""
+
+    options: Callable[[Any], Options]
+    range: Callable[[Any], tuple[float, float]]
+
+
+def _none(res: Any) -> Options:
+    return {}
+
+
+def _by_optimizer(res: Any) -> Options:
+    settings = res.mle_settings
+    found = {"method": settings["optimizer"], "maxiter": settings["maxiter"], "disp": 0}
+    if "alpha" in settings:  # fit_regularized
+        names = ("alpha", "trim_mode", "size_trim_tol", "auto_trim_tol", "qc_tol", "acc")
+        found |= {name: settings[name] for name in names if name in settings}
+    return found
+
+
+def _by_iterations(res: Any) -> Options:
+    return {} if res.method == "IRLS" else {"method": res.method}
+
+
+def _robustly(res: Any) -> Options:
+    return {name: res.fit_options[name] for name in ("scale_est", "conv")}
+
+
+def _family_range(model: Any) -> tuple[float, float]:
+    return _RANGES.get(type(model.family), _COUNT)
+
+
+def _line(model: Any) -> tuple[float, float]:
+    return _LINE
+
+
+def _share(model: Any) -> tuple[float, float]:
+    return _SHARE
+
+
+def _count(model: Any) -> tuple[float, float]:
+    return _COUNT
+
+
+def _truncated_count(model: Any) -> tuple[float, float]:
+    return (model.truncation + 1.0, np.inf)
+
+
+_KINDS: dict[type | None, _Kind] = {
+    GLM: _Kind(_by_iterations, _family_range),
+    GEE: _Kind(_none, _family_range),
+    MixedLM: _Kind(lambda res: {"reml": res.reml}, _line),
+    RLM: _Kind(_robustly, _line),
+    OLS: _Kind(_none, _line),  # fit_regularized(refit=True)
+    BetaModel: _Kind(_by_optimizer, _share),
+    discrete_model.Logit: _Kind(_by_optimizer, _share),
+    discrete_model.Poisson: _Kind(_by_optimizer, _count),
+    discrete_model.NegativeBinomial: _Kind(_by_optimizer, _count),
+    discrete_model.NegativeBinomialP: _Kind(_by_optimizer, _count),
+    discrete_model.GeneralizedPoisson: _Kind(_by_optimizer, _count),
+    count_model.ZeroInflatedPoisson: _Kind(_by_optimizer, _count),
+    truncated_model.HurdleCountModel: _Kind(_by_optimizer, _count),
+    truncated_model.TruncatedLFPoisson: _Kind(_by_optimizer, _truncated_count),
+}
+
+
+def refit_of(
+    res: Any, penalty: Any = None, l1_ratio: Any = None, fit_options: Mapping[str, Any] | None = None
+) -> tuple[Design, Refit, np.ndarray]:
+    """The `Design` and the `Refit` of a result, and the columns (n, q) of what its model takes per row.
+
+    An `AssumptionError` where no refit of it gives intervals that hold.
+    """
+    model, known = res.model, kind_of(res)
+    if known not in _KINDS:
+        raise unsupported(res)
+    if model.endog is None:
+        raise InputError(
+            "the training rows are no longer in this result (remove_data() was called): call "
+            "stabconf.conformal(res) before remove_data(), or fit the model again"
+        )
+    kind, design = _KINDS[known], design_of(model)
+    _check_response(model, design.y, kind.range(model))
+    call, options = "fit", {}
+    penalised = isinstance(res, RegularizedResults) or getattr(res, "regularized", False)
+    if penalised:
+        call, options = "fit_regularized", _penalty(penalty, l1_ratio, getattr(res, "regularized", False))
+    elif penalty is not None or l1_ratio is not None:
+        raise InputError("penalty and l1_ratio go with results of fit_regularized: drop them")
+    else:
+        options = kind.options(res)
+        call = "fit_regularized" if "alpha" in options else "fit"
+    fixed, per_row = _made_with(model, known)
+    start, columns = design.X.shape[1], {}
+    for name, values in per_row.items():
+        columns[name] = slice(start, start + values.shape[1])
+        start += values.shape[1]
+    label = _label(model, type(model).__name__)
+    if getattr(res, "cov_type", None) == "cluster":
+        warn_user(f"{label} with cov_type='cluster': {CLUSTERED}", DataWarning)
+    options = {**options, **(fit_options or {})}
+    made = Refit(label, type(model), fixed, columns, call, options, kind.range(model))
+    return design, made, np.hstack([np.empty((len(design.y), 0)), *per_row.values()])
+
+
+def _label(model: Any, name: str) -> str:
+    """The model in a few words: its class, and its family or norm."""
+    part = getattr(model, "M", None) if isinstance(model, RLM) else None
+    part = model.family if isinstance(model, GLM) else part
+    return name if part is None else f"{name}, {type(part).__name__}"
+
+
+def _check_response(model: Any, y: np.ndarray, span: tuple[float, float]) -> None:
+    """Refuse responses that an interval says nothing of, and those that stand for several rows."""
+    if span == _SHARE and np.all((y == 0) | (y == 1)):
+        raise AssumptionError(
+            f"{type(model).__name__} of a response that is 0 or 1 has no intervals: a set of labels says "
+            "more, stabconf.fit(formula, data, loss='squared').conformal_set(new, [0, 1]); shares of "
+            "several trials have intervals"
+        )
+    weights = getattr(model, "freq_weights", None)
+    if weights is not None and np.any(np.asarray(weights) != 1.0):
+        raise AssumptionError(
+            f"{type(model).__name__} with freq_weights has rows that stand for several, which are held out "
+            "one by one: repeat them, data.loc[data.index.repeat(freq)].reset_index(drop=True), and fit "
+            "without freq_weights"
+        )
+
+
+def _penalty(penalty: Any, l1_ratio: Any, refit: bool) -> Options:
+    if penalty is None or l1_ratio is None:
+        raise InputError(
+            "statsmodels keeps no penalty with its regularised results: give penalty= and l1_ratio=, the "
+            "alpha and L1_wt of fit_regularized"
+        )
+    return {"alpha": penalty, "L1_wt": l1_ratio, **({"refit": True} if refit else {})}
+
+
+def _made_with(model: Any, known: type | None) -> tuple[Options, dict[str, np.ndarray]]:
+    """What a model was made with: the same for all rows, and per row, (n, q) each."""
+    given = {name: value for name, value in model._get_init_kwds().items() if value is not None}
+    if known is RLM:
+        given["M"] = model.M
+    if known is GEE:
+        given["cov_struct"] = _fresh(model.cov_struct)
+    if known is MixedLM and model.k_vc:
+        raise AssumptionError(
+            "MixedLM with variance components (vc_formula) cannot be fitted to parts of its rows: use "
+            "re_formula, or a GEE"
+        )
+    n, fixed, per_row = len(model.endog), {}, {}
+    for name, value in given.items():
+        if name in _PER_ROW:
+            codes = np.unique(value, return_inverse=True)[1] if name == "groups" else value
+            per_row[name] = np.array(codes, dtype=float).reshape(n, -1)
+        elif name not in _NOT_GIVEN:
+            fixed[name] = copy.deepcopy(value)
+    return fixed, per_row
+
+
+def _fresh(structure: Any) -> Any:
+    """A structure of correlations that knows nothing of the training rows."""
+    if type(structure) not in (Independence, Exchangeable):
+        raise AssumptionError(
+            f"GEE with {type(structure).__name__} is not fitted to parts of its rows, for rows within a "
+            "cluster must be exchangeable: use cov_struct=Exchangeable() or Independence()"
+        )
+    return type(structure)()

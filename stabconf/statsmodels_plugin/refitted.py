@@ -1,0 +1,266 @@
+"""A statsmodels model without exact sets, and the intervals of its refits; made by `stabconf.conformal`.
+
+Split, cross-conformal, CV+ and jackknife+ intervals (theory, section 6) need no more than predictions of
+fits to parts of the rows. Ends lie within the range of the response. Where rows come in groups that the
+model knows of (GEE, MixedLM), whole groups are held out, and nothing else is offered.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from ..data.design import Design
+from ..data.frames import by_label, listed, numbers
+from ..data.units import ColumnKinds, column_units
+from ..errors import AssumptionError, InputError, InputTypeError, MismatchWarning, warn_user
+from ..results.asking import PValues
+from ..results.options import Among, New, Numbers, Options, Side
+from ..results.presentation import Presentation
+from ..results.rows import Rows
+from ..results.spec import EstimatorSpec
+from ..sets import HELD_OUT_METHODS, Clusters, EstimatorFits, Intervals, clipped, make_intervals
+from ..sets.quality import errors_of
+from ..show.summary import FitSummary, summarise_estimator
+from .refit import PREDICTED, Refit
+
+__all__ = ["Input", "RefittedResults", "check_agreement"]
+
+Input: TypeAlias = str | list[str] | Callable[[pd.DataFrame], Any]
+_AGREE = 1e-6  # of the response's standard deviation
+
+
+class RefittedResults(Presentation):
+    """A fitted statsmodels model and the conformal intervals of its refits; made by `stabconf.conformal`.
+
+    ``conf_int_conformal`` takes the methods "split" (the one that "auto" gives), "cv+", "jackknife+" and
+    "cross". The model is fitted to parts of the training rows with all that statsmodels was given. GEE and
+    MixedLM hold out whole groups, by "split" and "cv+".
+
+    Attributes
+    ----------
+    refit : Refit
+        How the model is made and fitted.
+
+    Examples
+    --------
+    >>> import stabconf
+    >>> import statsmodels.api as sm
+    >>> import statsmodels.formula.api as smf
+    >>> from statsmodels.datasets import engel
+    >>> data = engel.load_pandas().data
+    >>> gamma = sm.families.Gamma(sm.families.links.Log())
+    >>> res = stabconf.conformal(smf.glm("foodexp ~ np.log(income)", data, family=gamma).fit(), alpha=0.1)
+    >>> ends = res.conf_int_conformal({"income": [200.0, 1000.0]}, method="cv+")
+    >>> ends.round(0)
+       lower  upper
+    0    4.0  318.0
+    1  488.0  803.0
+    >>> ends.attrs["guarantee"]
+    'covers with probability at least 0.727 (1 - 2 alpha, less a little for folds), exchangeable rows'
+    """
+
+    model: EstimatorSpec
+    can_refit = False  # with another design map, that is
+
+    def __init__(
+        self,
+        design: Design,
+        refit: Refit,
+        taken: np.ndarray,
+        params: pd.Series,
+        inputs: Mapping[str, Input],
+        alpha: Numbers,
+        method: str,
+    ) -> None:
+        self.refit = refit
+        self._taken = taken
+        self._inputs = _checked(inputs, refit, taken, design)
+        self.default_alpha = alpha
+        self.default_method = method
+        self._own = params
+        names = list(design.names)
+        model = EstimatorSpec(design.formula, refit, None, False, "drop", design.response, names)
+        kinds = ColumnKinds.numeric(len(names), design.intercept)
+        super().__init__(model, design, column_units(design.X, kinds, False)[0])
+        self._fits = EstimatorFits(self._X, design.y, refit)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By what made them: the fit itself cannot always be pickled, and is made again."""
+        made = self._design, self.refit, self._taken, self._own, self._inputs
+        return type(self), (*made, self.default_alpha, self.default_method)
+
+    @property
+    def params(self) -> pd.Series:
+        """statsmodels' coefficients."""
+        return self._own.copy()
+
+    @cached_property
+    def clusters(self) -> Clusters | None:
+        """The groups of the model's rows, where it has some."""
+        place = self.refit.columns.get("groups")
+        if place is None:
+            return None
+        return Clusters(
+            self._taken[:, place.start - len(self._design.names)].astype(int), "the model's groups"
+        )
+
+    @cached_property
+    def _X(self) -> np.ndarray:
+        return np.hstack([self._design.X, self._taken])
+
+    def _new_rows(self, exog: New) -> tuple[np.ndarray, pd.Index]:
+        if exog is None:
+            return self._X, self._design.index
+        X, index = self._design.new_rows(exog)
+        rows = np.ones((len(X), self._X.shape[1]))  # what predictions do not take is 1
+        rows[:, : X.shape[1]] = X
+        frame = self._design.frame_of(exog)
+        for name, what in self._inputs.items():
+            place = self.refit.columns[name]
+            values = _values(what, frame, name, place.stop - place.start)
+            rows[:, place] = values
+        return rows, index
+
+    @property
+    def fit_quality(self) -> pd.Series:
+        """Mean absolute error ``mae`` and root mean squared error ``rmse`` at the training rows."""
+        return pd.Series(errors_of(self.resid.to_numpy()), name="fit_quality")
+
+    def _fit_summary(self) -> FitSummary:
+        return summarise_estimator(self, self._design, None)
+
+    def _p_of(self, side: Side) -> PValues:
+        raise AssumptionError(
+            f"p-values need fits that have the new row, which refits of {self.refit.label} do not: use "
+            "conf_int_conformal"
+        )
+
+    def _predictions(self, X: np.ndarray) -> np.ndarray:
+        complete = ~np.isnan(X).any(axis=1)
+        out = np.full(len(X), np.nan)
+        out[complete] = self._fits.predict(X[complete])
+        return out
+
+    def _parts(self, rows: Rows) -> tuple[EstimatorFits, np.ndarray]:
+        return self._fits, rows.X
+
+    def _described(self) -> str:
+        return self.refit.label
+
+    def _intervals(
+        self,
+        rows: Rows,
+        alphas: list[float],
+        method: str,
+        side: Side,
+        options: Options,
+        parts: Among = None,
+    ) -> list[Intervals]:
+        method = self.default_method if method == "auto" else method
+        if self.clusters is not None:
+            options = {**options, "folds": self._own_folds(method, options.get("folds"))}
+        made = make_intervals(self._fits, rows.X, alphas, method, side, options, parts, HELD_OUT_METHODS)
+        return [clipped(intervals, *self.refit.range) for intervals in made]
+
+    def _own_folds(self, method: str, folds: Any) -> Clusters:
+        """Folds that keep the model's groups together; refused where what was asked does not."""
+        clusters = self.clusters
+        assert clusters is not None
+        nested = (
+            isinstance(folds, Clusters)
+            and len(np.unique(np.column_stack([clusters.code, folds.code]), axis=0)) == clusters.count
+        )
+        if method not in ("auto", "split", "cv+") or not (folds is None or nested):
+            raise AssumptionError(
+                f"{self.refit.label} has groups of rows that depend on each other, so that they must be "
+                "held out together: use method='split' or 'cv+', and drop folds or give the column of the "
+                "groups, or of larger ones"
+            )
+        return folds if isinstance(folds, Clusters) else clusters
+
+
+def _checked(
+    inputs: Mapping[str, Input], refit: Refit, taken: np.ndarray, design: Design
+) -> dict[str, Input]:
+    """What new rows' offset and the like are read from; refused where it is lacking or not the model's."""
+    first = len(design.names)
+    needed = {}
+    for name in PREDICTED:
+        place = refit.columns.get(name)
+        if place is not None:
+            needed[name] = taken[:, place.start - first : place.stop - first]
+    unknown = [name for name in inputs if name not in needed]
+    if unknown:
+        raise InputTypeError(
+            f"{listed(unknown, 'argument')} cannot be used with {refit.label}: its predictions take "
+            f"{', '.join(needed) or 'nothing'} beside the columns of the model"
+        )
+    frame = design.frame_of(None)
+    for name, values in needed.items():
+        constant = np.all(values == (0.0 if name == "offset" else 1.0))
+        if name not in inputs:
+            if not constant:
+                raise InputError(
+                    f"{refit.label} was fitted with {name}, which new rows need too: give {name}=, "
+                    f"{_suggested(values, frame)}"
+                )
+            continue
+        if not callable(inputs[name]):
+            found = _values(inputs[name], frame, name, values.shape[1])
+            if not np.allclose(found, values, equal_nan=True):
+                raise InputError(
+                    f"{name}={inputs[name]!r} is not what the model was fitted with: give "
+                    f"{_suggested(values, frame)}"
+                )
+    return dict(inputs)
+
+
+def _suggested(values: np.ndarray, frame: pd.DataFrame) -> str:
+    """What to give for values (n, q) of the training rows: their columns, where data has them."""
+    found = []
+    for wanted in values.T:
+        numeric = frame.select_dtypes("number")
+        same = [
+            name for name in numeric.columns if np.allclose(numeric[name].to_numpy(dtype=float), wanted)
+        ]
+        if not same:
+            return "a column of data and of new rows with its values, or a callable of a frame"
+        found.append(same[0])
+    return f"{found[0] if len(found) == 1 else found!r} say, the column of data with its values"
+
+
+def _values(what: Input, frame: pd.DataFrame, name: str, width: int) -> np.ndarray:
+    """An input of the model at the rows of a frame (m, width)."""
+    if callable(what):
+        given: Any = what(frame)
+        if isinstance(given, pd.Series):
+            given = by_label(given, frame.index, f"what {name} returns")
+    else:
+        columns = [what] if isinstance(what, str) else list(what)
+        lacking = [column for column in columns if column not in frame.columns]
+        if lacking:
+            raise InputError(f"{name}={what!r}: exog lacks {listed(lacking, 'column')}, add it")
+        given = frame[columns]
+    values = numbers(given, f"the values of {name}")
+    if values.size not in (width, len(frame) * width):
+        raise InputError(
+            f"{name} has shape {values.shape} for {len(frame)} rows: give {width} numbers for each row"
+        )
+    return np.broadcast_to(values.reshape(-1, width), (len(frame), width))
+
+
+def check_agreement(made: RefittedResults, fitted: np.ndarray) -> None:
+    """Warn where a refit to all training rows predicts something else than statsmodels' result (n,)."""
+    spread = float(np.std(made._design.y)) or 1.0
+    off = float(np.max(np.abs(made._fits.predict(made._X) - fitted))) / spread
+    if off > _AGREE:
+        warn_user(
+            f"{made.refit.label}: a refit to all rows predicts up to {off:.2g} standard deviations of the "
+            f"response beside what the result does, for statsmodels does not keep all options of fit(). "
+            "The intervals are those of the refits, which were given "
+            f"{made.refit.options or 'none'}: give the others as fit_options={{...}}",
+            MismatchWarning,
+        )
