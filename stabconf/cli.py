@@ -22,7 +22,7 @@ from .checks import DEFAULT_ALPHA
 from .data.response_units import as_units
 from .data.table_files import check_table_path, read_table, table_kind, write_table
 from .demo import run_demo
-from .errors import FormulaError, InputError, StabconfError
+from .errors import FormulaError, InputError, StabconfError, StabconfWarning
 from .files import check_folder, write_whole
 from .losses import LOSSES
 from .results.fitting import fit_in_scope
@@ -72,8 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1
 
 
-def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    _say_on_stderr(f"warning: {message}")
+def _say_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    """A warning, with the name of its kind where it is not the package's own."""
+    own = issubclass(category, StabconfWarning)
+    _say_on_stderr(f"{'warning' if own else category.__name__}: {message}")
 
 
 def _say_on_stderr(message: object) -> None:
