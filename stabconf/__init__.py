@@ -20,6 +20,7 @@ from .penalties import ElasticNet, NoPenalty, Ridge
 from .results.estimator import EstimatorResults
 from .results.fitting import fit, fit_quantiles
 from .results.predictive import Predictive
+from .results.predictor import Predictor
 from .results.quantiles import QuantileResults
 from .results.regression import Results
 from .results.saving import load
@@ -47,6 +48,7 @@ __all__ = [
     "StatsmodelsResults",
     "RefittedResults",
     "Predictive",
+    "Predictor",
     "Selection",
     "ExchangeabilityCheck",
     "Squared",

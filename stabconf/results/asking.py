@@ -22,6 +22,7 @@ from ..rank import Peers
 from ..sets import Intervals, cut
 from ..sets.intervals import Pieces
 from .advice import warn_about, warn_of_thresholds
+from .lazy import is_lazy, lazy_intervals
 from .options import Groups, New, Numbers, Options, PerRow, Side, as_along, as_folds, as_responses, as_scale
 from .rows import Rows
 
@@ -60,6 +61,8 @@ def ask_intervals(
     ``centre=True`` adds a column for tables and figures: predictions of the fit that made the intervals.
     """
     centre = options.pop("centre", False)
+    if is_lazy(exog):
+        return lazy_intervals(results, exog, alpha, method, side, options)
     exog, to = collected(exog), options.pop("to", "pandas")
     known = _call_pattern(results, exog, alpha, method, side, options)
     if "unseen" in options:

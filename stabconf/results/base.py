@@ -18,6 +18,7 @@ from ..data.units import ColumnUnits
 from ..errors import AssumptionError
 from ..sets import Intervals, PairScore, UserScore
 from .asking import ask_intervals
+from .lazy import is_lazy, lazy_predictions
 from .options import Among, Bound, Folds, Groups, New, Numbers, Options, PerRow, Side, Units, given_options
 from .prediction import Prediction
 from .rows import Rows
@@ -100,6 +101,8 @@ class BaseResults(SavedResults):
         1      NaN
         Name: foodexp, dtype: float64
         """
+        if is_lazy(exog):
+            return lazy_predictions(self, exog, units)
         X, index = self._new_rows(exog)
         made = self._predictions(X)
         back = as_units(units, self._design)
@@ -143,7 +146,8 @@ class BaseResults(SavedResults):
         Parameters
         ----------
         exog : DataFrame, optional
-            New rows; the training design points by default.
+            New rows; the training design points by default. A frame of dask gives one of dask, made
+            partition by partition when it is computed, by the "stable" or the "split" method at one alpha.
         alpha : float or sequence of float, optional
             Miscoverage, by default ``default_alpha`` (0.05). A sequence gives a column level per alpha.
         method : str
@@ -376,6 +380,13 @@ class BaseResults(SavedResults):
     def _level(self, alpha: Numbers) -> Numbers:
         """The alpha that was given, or the default."""
         return self.default_alpha if alpha is None else alpha
+
+    def _without_rows(self, alpha: float | None, side: Side, method: str, **split: Any) -> "BaseResults":
+        """What answers for it without training rows, at a level or, if None, with predictions alone."""
+        raise AssumptionError(
+            f"{type(self).__name__} cannot answer rows of a dask frame, partition by partition: use the "
+            "results of stabconf.fit with a loss, or give a pandas frame, exog.compute() say"
+        )
 
     def _require_refit(self, what: str) -> None:
         """Refuse ``what`` where the model cannot be fitted again."""

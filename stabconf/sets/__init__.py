@@ -20,6 +20,7 @@ from .estimator import TAUS, EstimatorFits, estimator_conformity, refit_p, tau_i
 from .exact import exact_set
 from .exchangeability import STREAMS, Evidence, check_rows
 from .fits import Fits
+from .frozen import FROZEN_METHODS, FrozenSets
 from .heldout import cross, cv_plus, jackknife_plus, split
 from .interpolated import interpolation
 from .intervals import Intervals, clipped, cut, join, opened
@@ -35,6 +36,7 @@ from .user_score import PairScore, UserScore
 __all__ = [
     "BAND_METHODS",
     "ESTIMATOR_METHODS",
+    "FROZEN_METHODS",
     "HELD_OUT_METHODS",
     "METHODS",
     "SCORES",
@@ -47,6 +49,7 @@ __all__ = [
     "Evidence",
     "Fits",
     "FixedScale",
+    "FrozenSets",
     "Intervals",
     "LearnedScale",
     "Method",

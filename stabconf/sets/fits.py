@@ -8,7 +8,7 @@ start from.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from scipy import optimize
@@ -28,7 +28,7 @@ from ..solvers import (
     vanishing_ridge,
 )
 from ..stability import BaseFit
-from .training import Parts, Solving
+from .training import Parts, Solving, linear
 
 __all__ = ["LEARNED", "Fits", "LeftOut", "Residuals"]
 
@@ -312,13 +312,13 @@ class Fits:
             whole, X=whole.X[which], v=whole.v[which], ridge=share * whole.ridge, lasso=share * whole.lasso
         )
         found = solve(problem, **self.solving)
-        return lambda rows: self.centre + self.scale * (rows @ found.x)
+        return partial(linear, self.centre, self.scale, found.x)
 
     def without(self, row: int) -> Callable[[np.ndarray], np.ndarray]:
         """A fit to all training rows but one, likewise; units and penalty are those of all of them."""
         made = self.leave_one_out()
         theta = self.scale * (made.theta + made.coefficients[row])
-        return lambda rows: self.centre + rows @ theta
+        return partial(linear, self.centre, 1.0, theta)
 
     def in_range(self, rows: np.ndarray) -> np.ndarray:
         """Whether the predictions of new rows lie in the range of the responses (bools)."""

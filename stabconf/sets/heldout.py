@@ -11,6 +11,7 @@ weights that make them count alike (Lee, Barber and Willett, 2023). Any estimato
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -27,7 +28,7 @@ from .request import Request, generator
 from .score import Score
 from .thresholds import Scores
 
-__all__ = ["cross", "cv_plus", "jackknife_plus", "split"]
+__all__ = ["cross", "cv_plus", "ends_around", "fit_without", "jackknife_plus", "split", "split_units"]
 
 _ENTRIES = 2_000_000
 
@@ -40,11 +41,8 @@ def split(fits: Any, asked: Request) -> list[Intervals]:
         parts = clusters.parts(len(asked.rows), parts)
         _refuse_formula(asked)
     units = fits.n if clusters is None else clusters.count
-    count = min(max(1, math.ceil(asked.calibration * units - 1e-9)), units - (2 if clusters is None else 1))
-    if count < 1:
-        raise InputError(f"{fits.n} rows are too few to be split: use at least 3, or another method")
-    order = generator(asked.random_state).permutation(units)
-    held, fitted = order[:count], order[count:]
+    held, fitted = split_units(units, asked, 2 if clusters is None else 1)
+    count = len(held)
     if clusters is not None:
         held, fitted = clusters.rows(held), clusters.rows(fitted)
     made = [_held_out(one, own, fitted, held) for one, own in _responses(fits, asked)]
@@ -64,13 +62,21 @@ def split(fits: Any, asked: Request) -> list[Intervals]:
         for _, centre, sigma in made:
             each = []
             for which, peers, level, more in levels:
-                low, high = _own_interval(asked.score, level, sigma[which], centre[which])
-                ends = centre[which] + low, centre[which] + high
+                ends = ends_around(asked.score, level, sigma[which], centre[which])
                 more = {**more, "centre": centre[which]}
                 each.append(ranked_intervals(*ends, peers, alpha, asked.side, "split", **more))
             joined = join(each, [which for which, _ in groups])
             out.append(joined if clusters is None else clusters.labelled(joined, count, 1.0 - alpha, ""))
     return out
+
+
+def split_units(units: int, asked: Request, least: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows, or clusters, calibrate, and which are fitted, ``least`` at least."""
+    count = min(max(1, math.ceil(asked.calibration * units - 1e-9)), units - least)
+    if count < 1:
+        raise InputError(f"{units} rows are too few to be split: use at least 3, or another method")
+    order = generator(asked.random_state).permutation(units)
+    return order[:count], order[count:]
 
 
 def _refuse_formula(asked: Request) -> None:
@@ -109,8 +115,7 @@ def _held_out(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Scores of the rows ``held`` from a fit to the rows ``fitted``, and its predictions and scales of new
     rows."""
-    alone = len(held) == 1 and len(fitted) == fits.n - 1 and not isinstance(asked.folds, Clusters)
-    predict = fits.without(int(held[0])) if alone else fits.predictor(fitted)
+    predict = fit_without(fits, asked, fitted, held)
     score = _in_response(asked.score)
     sigma = np.ones(len(asked.rows))
     if asked.scale is not None:
@@ -119,15 +124,26 @@ def _held_out(
     return score.values(fits.y[held] - predict(fits.X[held]), held), predict(asked.rows), sigma
 
 
+def fit_without(
+    fits: Any, asked: Request, fitted: np.ndarray, held: np.ndarray
+) -> Callable[[np.ndarray], np.ndarray]:
+    """The fit to the rows ``fitted``, as a function from design rows to predictions."""
+    alone = len(held) == 1 and len(fitted) == fits.n - 1 and not isinstance(asked.folds, Clusters)
+    return fits.without(int(held[0])) if alone else fits.predictor(fitted)
+
+
 def _in_response(score: Score) -> Score:
     """The score of residuals in units of the response, which fits to parts of the rows have."""
     return replace(score, unit=1.0, location=0.0)
 
 
-def _own_interval(
+def ends_around(
     score: Score, level: np.ndarray, sigma: np.ndarray, centre: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    return _in_response(score).own_interval(level, sigma, centre)
+    """Ends of the responses whose score is at most ``level``, at predictions ``centre`` with scales
+    ``sigma``."""
+    low, high = _in_response(score).own_interval(level, sigma, centre)
+    return centre + low, centre + high
 
 
 @dataclass(frozen=True)
@@ -220,8 +236,7 @@ def _fold_intervals(
         part = slice(first, min(first + size, m))
         centre, sigma = (values[rows[part]][:, made.fold] for values in (made.predictions, made.sigma))
         level = np.broadcast_to(made.scores, centre.shape)
-        low, high = _own_interval(asked.score, level, sigma, centre)
-        low, high = rank.of(centre + low), rank.of(centre + high)
+        low, high = (rank.of(end) for end in ends_around(asked.score, level, sigma, centre))
         if not counts:
             near = replace(rank.take(part), which=None)
             lower[part], upper[part] = -near.kth(-low), near.kth(high)

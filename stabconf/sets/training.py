@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,7 +14,7 @@ from ..penalties import Penalty
 from ..solvers import SOLVERS, Problem, Solution, solve
 from ..threads import one_thread
 
-__all__ = ["Fitted", "Model", "Parts", "Solving", "fit_rows", "residual_scale"]
+__all__ = ["Fitted", "Model", "Parts", "Solving", "fit_rows", "linear", "residual_scale"]
 
 Solving = dict[str, Any]  # options of `minimise`
 _PERFECT = 1e-6  # of the response's scale: residuals below it are rounding errors of a perfect fit
@@ -55,7 +56,7 @@ class Fitted:
 
     def predict(self, rows: np.ndarray) -> np.ndarray:
         """Predictions at standardised rows (m, p), in units of the response."""
-        return self.centre + self.scale * (rows @ self.solution.x)
+        return linear(self.centre, self.scale, self.solution.x, rows)
 
 
 @one_thread
@@ -143,4 +144,17 @@ class Parts:
         kinds = self.kinds.take(which)
         columns, _ = column_units(self.X[which], kinds, self.model.standardize)
         fitted = fit_rows(self.X[which], self.y[which], kinds, columns, self.model)
-        return lambda rows: fitted.predict(columns.apply(self.columns.undo(rows)))
+        own = partial(linear, fitted.centre, fitted.scale, fitted.solution.x)
+        return partial(_in_units, own, self.columns, columns)
+
+
+def linear(centre: float, scale: float, theta: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Predictions at rows (m, p) of coefficients (p,), in units of the response."""
+    return centre + scale * (rows @ theta)
+
+
+def _in_units(
+    predict: Callable[[np.ndarray], np.ndarray], given: ColumnUnits, own: ColumnUnits, rows: np.ndarray
+) -> np.ndarray:
+    """Predictions at rows whose columns are in other units than those of the fit."""
+    return predict(own.apply(given.undo(rows)))

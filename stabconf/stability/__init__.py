@@ -13,6 +13,7 @@ from ..errors import AssumptionError, InputError
 from ..losses import Loss
 from .base_fit import BaseFit, Metric
 from .constants import named_constants
+from .frozen import FrozenFit, frozen_fit
 from .moves import BallReach, CurvatureReach, NormReach
 from .paper import PaperReach, needs_range, paper_rows
 from .row_norms import NewRows
@@ -20,10 +21,12 @@ from .row_norms import NewRows
 __all__ = [
     "BOUNDS",
     "BaseFit",
+    "FrozenFit",
     "Metric",
     "NewRows",
     "NormReach",
     "default_bound",
+    "frozen_fit",
     "named_constants",
     "needs_range",
     "new_rows",

@@ -13,9 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg
 
+from ..rank import Rank, Scoring
 from ..solvers import Problem, Solution
 
-__all__ = ["BaseFit", "InverseRoot", "Metric"]
+__all__ = ["BaseFit", "InverseRoot", "Level", "Metric"]
+
+Level = np.ndarray | float  # one per norm, or one for all
 
 _CHUNK = 16384  # rows per block
 _STEEPEST = 1e6  # curvature counted at most, where a loss has an infinite one
@@ -38,6 +41,11 @@ class BaseFit:
     pinned: float = 0.0
     metrics: "dict[float | None, Metric]" = field(default_factory=dict, repr=False, compare=False)
     spreads: dict[float, float] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def n(self) -> int:
+        """Number of training rows."""
+        return len(self.problem.v)
 
     def predict(self, rows: np.ndarray) -> np.ndarray:
         """Predictions at rows (m, p), in units of the response."""
@@ -129,6 +137,21 @@ class BaseFit:
             self.spreads[metric.kappa] = metric.root.spread(self.problem.X)
         yield min(by_rows, self.spreads[metric.kappa] * float(np.linalg.norm(off)))
 
+    def ceilings(self, score: Scoring, rank: Rank, metric: "Metric") -> list[tuple[Level, Level]]:
+        """Lines ``height + rise * move`` above the order statistic of upper bounds on the scores.
+
+        Any rows that have the mass bound it from above: those with the smallest norms give the line that
+        rises least.
+        """
+        values = score.values(self.solution.r)
+        norms = score.norms(metric.rows)
+        flat, last = rank.first(norms)
+        highest = np.append(np.maximum.accumulate(values[flat]), np.inf)
+        return [
+            (highest[last], np.append(norms[flat], 0.0)[last]),
+            (rank.kth(values), float(np.max(norms))),
+        ]
+
     @cached_property
     def widths(self) -> np.ndarray:
         """Shape of the curvature regions: row norms in the base Hessian's inverse norm (n,)."""
@@ -208,8 +231,10 @@ class Metric:
         Largest ratio of ``rows`` to the widths: a move M stays inside if ``M * stretch < kappa``.
     start : float
         Norm of what may move the fit before any new row does: the solver's residual.
-    reference : InverseRoot or None
-        That of the base Hessian, for a region of its own.
+    inflation : float
+        Any norm is at most this many times the norm in the base Hessian.
+    holds : float
+        Order statistics are known for moves up to this; ``inf`` where ``rows`` are all training rows.
     """
 
     root: InverseRoot
@@ -217,12 +242,13 @@ class Metric:
     rows: np.ndarray
     stretch: float
     start: float
-    reference: InverseRoot | None = None
+    inflation: float = 1.0
+    holds: float = math.inf
 
-    @cached_property
-    def inflation(self) -> float:
-        """Any norm is at most this many times the norm in the base Hessian."""
-        return 1.0 if self.reference is None else self.root.inflation(self.reference)
+    @property
+    def worn(self) -> float:
+        """How many times those at the fit its norms are."""
+        return self.stretch * self.inflation
 
     @property
     def limit(self) -> float:
@@ -255,4 +281,5 @@ def _make_metric(base: BaseFit, kappa: float | None) -> Metric:
     if not np.any(curvature):  # the duality-gap radius belongs to P
         start = solution.radius if loss.kind == "step" else min(start, solution.radius)
     size = math.inf if kappa is None else kappa
-    return Metric(root, size, rows, stretch, start, base.base_root if kappa else None)
+    inflation = root.inflation(base.base_root) if kappa else 1.0
+    return Metric(root, size, rows, stretch, start, inflation)

@@ -12,18 +12,17 @@ import numpy as np
 
 from ..losses import Loss
 from ..rank import Rank, Scoring, kth_of_lines, window_lines
-from .base_fit import BaseFit, Metric
+from .base_fit import BaseFit, Level, Metric
 from .row_norms import NewRows
 
-__all__ = ["BallReach", "Ceilings", "CurvatureReach", "Group", "NormReach"]
+__all__ = ["WORN", "BallReach", "Ceilings", "CurvatureReach", "Group", "NormReach", "region_growth"]
 
 Group = tuple[slice | np.ndarray, Metric, np.ndarray, np.ndarray]  # which, metric, norms, move
-Level = np.ndarray | float  # one per norm, or one for all
 _Window = tuple[Scoring, float, float, tuple[np.ndarray, np.ndarray, Rank]]  # low and high move, lines
 Ceilings = tuple[list[tuple[Level, Level]], Callable[[np.ndarray], np.ndarray]]
 
 _FINE, _COARSE, _FEW = 1.5, 4.0, 5000  # growth of curvature regions up to so many rows, and above
-_WORN = 64.0  # curvature regions grow until norms are this many times those at the fit
+WORN = 64.0  # curvature regions grow until norms are this many times those at the fit
 _BALL_ENTRIES = 2_000_000
 
 
@@ -91,6 +90,7 @@ class NormReach:
         """
         out = np.empty(self.count)
         for which, metric, _, move in self.groups(t):
+            move = np.where(move > metric.holds, np.inf, move)
             move = -move if inner else move
             values, rates, near = self._lines(score, rank, metric, move)
             out[which] = kth_of_lines(values, rates, near.take(which), move)
@@ -123,22 +123,9 @@ class NormReach:
         return out
 
     def ceilings(self, score: Scoring, rank: Rank) -> Ceilings:
-        """Lines ``height + rise * move`` above the order statistic of upper bounds, and their moves.
-
-        Returns the lines and a function from t to the moves that go with them. Any rows that have the
-        mass bound the order statistic from above: those with the smallest norms give the line that rises
-        least.
-        """
+        """Lines above the order statistic of upper bounds, and a function from t to their moves."""
         metric = self._metric
-        values = score.values(self.residuals)
-        norms = score.norms(metric.rows)
-        flat, last = rank.first(norms)
-        highest = np.append(np.maximum.accumulate(values[flat]), np.inf)
-        lines: list[tuple[Level, Level]] = [
-            (highest[last], np.append(norms[flat], 0.0)[last]),
-            (rank.kth(values), float(np.max(norms))),
-        ]
-        return lines, lambda t: _move(t, self._widest_norms, metric.start)
+        return self.base.ceilings(score, rank, metric), lambda t: _move(t, self._widest_norms, metric.start)
 
     @property
     def _metric(self) -> Metric:
@@ -192,14 +179,14 @@ class CurvatureReach(NormReach):
             return regions, np.zeros(len(pull), dtype=int)
         kappa = self.base.finest_region
         worn = 1.0
-        growth = _FINE if len(self.base.problem.v) <= _FEW else _COARSE
-        while len(known) and worn < _WORN and kappa < math.inf:
+        growth = region_growth(self.base.n)
+        while len(known) and worn < WORN and kappa < math.inf:
             # No region below ``worn`` times a pull can hold it: norms only grow with the region.
             least = float(np.min(known)) * worn
             kappa *= growth ** math.ceil(math.log(max(least, kappa) / kappa, growth))
             regions.append(self.base.metric(kappa))
             limits.append(regions[-1].limit)
-            worn = regions[-1].stretch * regions[-1].inflation
+            worn = regions[-1].worn
             known = known[known >= limits[-1]]
             kappa *= growth
         return regions, np.searchsorted(np.maximum.accumulate(limits), pull, side="right")
@@ -247,6 +234,11 @@ class BallReach(NormReach):
         size = max(1, _BALL_ENTRIES // max(1, len(self.base.problem.v)))
         for first in range(0, self.count, size):
             yield np.arange(first, min(first + size, self.count))
+
+
+def region_growth(n: int) -> float:
+    """Ratio of the sizes of one curvature region and the next."""
+    return _FINE if n <= _FEW else _COARSE
 
 
 def _steepest(loss: Loss) -> str:

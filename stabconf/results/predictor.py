@@ -1,0 +1,162 @@
+"""`Predictor`: predictions and intervals without the training rows, to ship to workers or a service.
+
+`Results.predictor` makes it. It is results whose design has no rows and whose fits are tables, so that
+questions take the same way as elsewhere (theory, sections 4 and 6).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..data.design import Design, Unseen
+from ..data.frozen_design import FrozenDesign
+from ..data.units import ColumnUnits
+from ..errors import InputError, InputTypeError
+from ..sets import FROZEN_METHODS, FrozenSets, Intervals, make_intervals
+from ..sets.training import linear
+from .asking import ask_intervals
+from .base import BaseResults
+from .options import Among, New, Numbers, Options, Side, Units, given_options
+from .rows import Rows
+from .spec import ModelSpec
+
+__all__ = ["Predictor", "check_methods"]
+
+
+def check_methods(methods: str | Sequence[str]) -> tuple[str, ...]:
+    """Methods that a predictor is made for."""
+    names = (methods,) if isinstance(methods, str) else tuple(methods)
+    if not names or set(names) - set(FROZEN_METHODS):
+        raise InputError(f"methods={methods!r} is not allowed: give 'stable', 'split' or both")
+    return names
+
+
+class Predictor(BaseResults):
+    """A fit without its training rows; made by `Results.predictor`.
+
+    Attributes
+    ----------
+    alphas : tuple of float
+        Levels that it answers.
+    side : {"two-sided", "upper", "lower"}
+    methods : tuple of str
+        Of "stable" and "split" those that it answers; the first is the default.
+    """
+
+    can_refit = False
+
+    def __init__(
+        self,
+        model: ModelSpec,
+        design: Design,
+        columns: ColumnUnits,
+        fit: tuple[float, float, np.ndarray],
+        sets: FrozenSets,
+        alphas: Sequence[float],
+        side: Side,
+        methods: tuple[str, ...],
+    ) -> None:
+        super().__init__(model, FrozenDesign(design), columns)
+        self._fit = fit
+        self._sets = sets
+        self.alphas = tuple(alphas)
+        self.side: Side = side
+        self.methods = methods
+        if self.alphas:
+            self.default_alpha = self.alphas[0] if len(self.alphas) == 1 else self.alphas
+
+    @property
+    def nobs(self) -> int:
+        """Training rows that were used."""
+        return self._sets.n
+
+    def conf_int_conformal(
+        self,
+        exog: New = None,
+        alpha: Numbers = None,
+        method: str | None = None,
+        side: Side | None = None,
+        *,
+        unseen: Unseen | None = None,
+        in_range: bool = False,
+        units: Units = None,
+        **unknown: Any,
+    ) -> pd.DataFrame:
+        """Conformal prediction intervals for new responses: those of the results themselves.
+
+        Parameters
+        ----------
+        exog : DataFrame
+            New rows.
+        alpha : float or sequence of float, optional
+            Of the levels that the predictor was made for; all of them by default.
+        method : {"stable", "split"}, optional
+            By default the first that the predictor was made for.
+        side : optional
+            The side that the predictor was made for.
+        unseen, in_range, units : optional
+            As in `Results.conf_int_conformal`.
+
+        Returns
+        -------
+        DataFrame
+            As that of `Results.conf_int_conformal`.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
+        >>> predictor = res.predictor(alpha=0.1)
+        >>> predictor.conf_int_conformal({"income": [500.0, 1000.0]}).round(0)
+           lower  upper
+        0  213.0  532.0
+        1  475.0  792.0
+        """
+        options = given_options({**locals(), "unknown": unknown})
+        for option in set(unknown) - {"centre", "to"}:
+            raise InputTypeError(
+                f"option {option!r} is not for a predictor, whose options are unseen, in_range and units: "
+                "ask the results themselves"
+            )
+        if side not in (None, self.side):
+            raise InputError(
+                f"side={side!r} is not in this predictor, which has {self.side!r}: make one with "
+                f"side={side!r}"
+            )
+        name = self.methods[0] if method in (None, "auto") else method
+        if name in FROZEN_METHODS and name not in self.methods:
+            raise InputError(
+                f"method={name!r} is not in this predictor: make one with methods=('stable', 'split')"
+            )
+        return ask_intervals(self, exog, self._level(alpha), str(name), self.side, options)
+
+    def _without_rows(self, alpha: float | None, side: Side, method: str, **split: Any) -> "Predictor":
+        return self
+
+    def _predictions(self, X: np.ndarray) -> np.ndarray:
+        return linear(*self._fit, X)
+
+    def _intervals(
+        self,
+        rows: Rows,
+        alphas: list[float],
+        method: str,
+        side: Side,
+        options: Options,
+        parts: Among = None,
+    ) -> list[Intervals]:
+        for alpha in alphas:
+            if alpha not in self.alphas:
+                raise InputError(
+                    f"alpha={alpha:g} is not in this predictor, which has "
+                    f"{', '.join(f'{known:g}' for known in self.alphas)}: make one with this alpha"
+                )
+        return make_intervals(self._sets, rows.X, alphas, method, side, options, parts, FROZEN_METHODS)
+
+    def _new_rows(self, exog: New) -> tuple[np.ndarray, pd.Index]:
+        if exog is None:
+            raise InputTypeError("a predictor has no training rows: give new rows as exog")
+        return super()._new_rows(exog)

@@ -1,0 +1,137 @@
+"""Tables from which stable and split intervals are made without the training rows (theory, sections 4, 6).
+
+`Results.predictor` makes `FrozenSets`. They answer what `make_intervals` asks of `Fits`, at the levels and
+on the side that they were made for, with the same numbers.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..losses import Loss
+from ..rank import Peers, Rank
+from ..solvers import TieBreak
+from ..stability import FrozenFit, default_bound, frozen_fit, new_rows
+from .fits import Fits
+from .heldout import ends_around, fit_without, split_units
+from .intervals import Intervals, ranked_intervals
+from .request import Method, Request
+from .score import Side
+from .stable_set import enclosed
+
+__all__ = ["FROZEN_METHODS", "FrozenSets"]
+
+_ENTRIES = 180_000  # numbers of stable tables, which are below 1.5 MB
+
+
+@dataclass(frozen=True)
+class _Kept(Peers):
+    """`Peers` of which some, surely ``below`` every order statistic, are left out."""
+
+    below: int = 0
+
+    def rank(self, alpha: float) -> Rank:
+        made = super().rank(alpha)
+        return replace(made, mass=made.mass - self.below)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """What `enclosed` asks of fits, at one level; ``below`` rows are not kept."""
+
+    base: FrozenFit
+    loss: Loss
+    below: int
+
+
+@dataclass(frozen=True)
+class SplitTable:
+    """What split intervals need: a fit to some rows, and order statistics of the others' scores.
+
+    ``levels`` has one for each alpha, and ``count`` is the number of rows that calibrate.
+    """
+
+    predict: Callable[[np.ndarray], np.ndarray]
+    levels: dict[float, float]
+    count: int
+
+    @classmethod
+    def of(cls, fits: Fits, asked: Request) -> "SplitTable":
+        """The table for the levels of a request."""
+        held, fitted = split_units(fits.n, asked)
+        predict = fit_without(fits, asked, fitted, held)
+        scores = asked.score.values(fits.y[held] - predict(fits.X[held]), held)
+        ranks = {alpha: Peers(len(held)).rank(alpha) for alpha in asked.alphas}
+        return cls(predict, {alpha: float(rank.kth(scores)) for alpha, rank in ranks.items()}, len(held))
+
+    def intervals(self, asked: Request, alpha: float) -> Intervals:
+        """`Intervals` at one level."""
+        centre = self.predict(asked.rows)
+        level = np.broadcast_to(self.levels[alpha], len(centre))
+        ends = ends_around(asked.score, level, asked.own, centre)
+        return ranked_intervals(*ends, Peers(self.count), alpha, asked.side, "split", centre=centre)
+
+
+@dataclass(frozen=True)
+class FrozenSets:
+    """Tables for some levels and one side.
+
+    Attributes
+    ----------
+    n : int
+        Training rows.
+    loss : Loss
+    given : str
+        What the guarantee is given.
+    ties : TieBreak
+    stable : dict
+        A table for each alpha; empty where the method was not asked for.
+    split : SplitTable or None
+    """
+
+    n: int
+    loss: Loss
+    given: str
+    ties: TieBreak
+    stable: dict[float, _Table]
+    split: SplitTable | None
+
+    @classmethod
+    def of(
+        cls, fits: Fits, alphas: Collection[float], side: Side, methods: Collection[str], **options: Any
+    ) -> "FrozenSets":
+        """The tables of fits; ``options`` are those of split."""
+        asked = Request.of(fits, fits.X[:0], tuple(alphas), side=side, **options)
+        stable: dict[float, _Table] = {}
+        if "stable" in methods:
+            bound = default_bound(fits.loss)
+            new_rows(fits.base, fits.base.problem.X[:1], bound)  # refuses where its assumptions fail
+            for alpha in alphas:
+                rank = Peers(fits.n).rank(alpha)
+                made, below = frozen_fit(fits.base, bound, asked.score, rank, _ENTRIES // len(alphas))
+                stable[alpha] = _Table(made, fits.loss, below)
+        split = SplitTable.of(fits, asked) if "split" in methods else None
+        return cls(fits.n, fits.loss, fits.given, fits.ties, stable, split)
+
+    def coordinates(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As `Fits.coordinates`."""
+        return self.ties.coordinates(rows), self.ties.outside(rows)
+
+
+def _stable(fits: FrozenSets, asked: Request) -> list[Intervals]:
+    out = []
+    for alpha in asked.alphas:
+        table = fits.stable[alpha]
+        among = replace(asked, peers=_Kept(fits.n, below=table.below))
+        out.append(enclosed(table, among, alpha, default_bound(fits.loss)))
+    return out
+
+
+def _split(fits: FrozenSets, asked: Request) -> list[Intervals]:
+    assert fits.split is not None
+    return [fits.split.intervals(asked, alpha) for alpha in asked.alphas]
+
+
+FROZEN_METHODS = {"stable": Method(_stable, ()), "split": Method(_split, (), together=True)}

@@ -1,0 +1,150 @@
+"""A base fit without its rows: what stable intervals at some levels need of it (theory, section 4).
+
+An order statistic of ``score + move * norm`` is one of the rows whose score is near the plain order
+statistic, while moves are small; those rows are kept, and the others counted. `Metric.holds` says up to
+which move that is right, and larger moves count as infinite, which encloses. `FrozenSets` asks for these.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..rank import Rank, Scoring
+from .base_fit import BaseFit, InverseRoot, Level, Metric
+from .moves import WORN, region_growth
+
+__all__ = ["FrozenFit", "frozen_fit"]
+
+_FAR = 100.0  # times the largest norm of a training row: up to there curvature regions are kept
+_LEAST = 1000  # rows
+_HALVINGS = 80
+_SURELY = 1.0 - 1e-9  # against rounding
+
+
+@dataclass(frozen=True)
+class FrozenFit(BaseFit):
+    """A `BaseFit` with some of its rows and all of its metrics.
+
+    Attributes
+    ----------
+    count : int
+        Number of training rows.
+    finest : float
+        Size of the finest curvature region.
+    root : InverseRoot
+        Of the base Hessian.
+    lines : list
+        What `ceilings` gives.
+    """
+
+    count: int = field(kw_only=True)
+    finest: float = field(kw_only=True)
+    root: InverseRoot = field(kw_only=True)
+    lines: list[tuple[Level, Level]] = field(kw_only=True)
+
+    @property
+    def n(self) -> int:
+        return self.count
+
+    @property
+    def base_root(self) -> InverseRoot:
+        return self.root
+
+    @property
+    def finest_region(self) -> float:
+        return self.finest
+
+    def ceilings(self, score: Scoring, rank: Rank, metric: Metric) -> list[tuple[Level, Level]]:
+        return self.lines
+
+    def metric(self, kappa: float | None) -> Metric:
+        """The `Metric` of a region; one that bounds nothing where it is not kept."""
+        if kappa is None or math.isinf(kappa):
+            return self.metrics[kappa]
+        near = [size for size in self.metrics if size and abs(size / kappa - 1.0) < 1e-6]
+        return self.metrics[near[0]] if near else Metric(self.root, kappa, np.empty(0), math.inf, math.inf)
+
+
+def frozen_fit(
+    base: BaseFit, bound: str, score: Scoring, rank: Rank, entries: int
+) -> tuple[FrozenFit, int]:
+    """The `FrozenFit` for one order statistic by the bound "norm" or "curvature", with about so many
+    entries; and the number of rows below it that are not kept."""
+    r = base.solution.r
+    values = score.values(r)
+    level = float(rank.kth(values))
+    widest = None if bound == "norm" else math.inf
+    metrics = {widest: base.metric(widest)}
+    if bound == "curvature":
+        metrics |= _regions(base)
+    count = max(_LEAST, entries // (1 + len(metrics)))
+    away = np.abs(values - level)
+    kept = np.arange(len(r)) if len(r) <= count else np.sort(np.argpartition(away, count)[:count])
+    rest = np.delete(np.arange(len(r)), kept)
+    below = rest[values[rest] < level]
+    above = float(np.min(values[rest[values[rest] >= level]], initial=math.inf))
+    near = Rank(int(rank.mass) - len(below))
+    slim: dict[float | None, Metric] = {}
+    for kappa, metric in metrics.items():
+        rates = score.norms(metric.rows)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            stay = np.nan_to_num((level - values[below]) / rates[below], nan=0.0, posinf=math.inf)
+        holds = _SURELY * _up_to(
+            values[kept], rates[kept], near, above, float(np.min(stay, initial=math.inf))
+        )
+        root = metric.root if kappa is None else base.base_root
+        slim[kappa] = replace(metric, root=root, rows=metric.rows[kept], holds=holds)
+    problem = replace(base.problem, X=base.problem.X[:1].copy(), v=np.empty(0))
+    none = np.empty(0)
+    solution = replace(base.solution, r=r[kept], multipliers=none, l1_multipliers=none, e=none)
+    made = FrozenFit(
+        problem,
+        solution,
+        base.centre,
+        base.scale,
+        metrics=slim,
+        count=len(r),
+        finest=base.finest_region if bound == "curvature" else 1.0,
+        root=base.base_root,
+        lines=base.ceilings(score, rank, metrics[widest]),
+    )
+    return made, len(below)
+
+
+def _regions(base: BaseFit) -> dict[float | None, Metric]:
+    """Metrics of the curvature regions that new rows can need, unless they are very far."""
+    if base.problem.loss.min_curvature(-np.inf, np.inf) > 0 or not 0 < base.finest_region < math.inf:
+        return {}
+    steepest = max(base.steepest(-1), base.steepest(1))
+    if math.isinf(steepest):
+        largest = 10.0 * np.max(np.abs(base.solution.r))
+        steepest = float(max(base.slope(largest, -1), base.slope(largest, 1)))
+    pull = _FAR * steepest * float(np.max(base.widths))
+    out: dict[float | None, Metric] = {}
+    kappa = base.finest_region
+    while kappa < math.inf:
+        metric = base.metric(kappa)
+        out[kappa] = metric
+        if kappa >= pull and (metric.worn >= WORN or metric.limit > pull):
+            break
+        kappa *= region_growth(base.n)
+    return out
+
+
+def _up_to(values: np.ndarray, rates: np.ndarray, rank: Rank, above: float, most: float) -> float:
+    """The largest move, at most ``most``, at which the order statistic is not above a score."""
+
+    def stays(move: float) -> bool:
+        with np.errstate(invalid="ignore"):
+            return bool(rank.kth(values + move * rates) <= above)
+
+    if math.isinf(above) or (math.isfinite(most) and stays(most)):
+        return most
+    low, high = 0.0, most if math.isfinite(most) else 1.0
+    while math.isinf(most) and stays(high) and high < 1e300:
+        low, high = high, 4.0 * high
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if stays(middle) else (low, middle)
+    return low
