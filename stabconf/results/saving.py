@@ -75,8 +75,8 @@ def load(path: str | os.PathLike[str]) -> Any:
             told = f", saved under {differing}" if differing else ""
             raise InputError(
                 f"{path} cannot be read as saved results{told} ({type(error).__name__}: {error}): it is "
-                "not whole, not a file that save() wrote, or from other versions of the packages; fit and save "
-                "again"
+                "not whole, not a file that save() wrote, or from other versions of the packages; fit and "
+                "save again"
             ) from error
     if not isinstance(results, SavedResults):
         raise InputTypeError(f"{path} holds a {type(results).__name__}, not stabconf results")
