@@ -55,7 +55,7 @@ def read_table(path: FilePath) -> pd.DataFrame:
 
 
 def _separated(path: FilePath, kind: str) -> pd.DataFrame:
-    frame = pd.read_csv(path, sep=_SEPARATORS[kind], float_precision="round_trip")
+    frame = pd.read_csv(path, sep=_SEPARATORS[kind])
     if frame.shape[1] == 1 and any(
         sign in str(frame.columns[0]) for sign in {";", ",", "\t"} - {_SEPARATORS[kind]}
     ):
