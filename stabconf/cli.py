@@ -20,20 +20,23 @@ import pandas as pd
 
 from ._version import __version__
 from .checks import DEFAULT_ALPHA
+from .data.response_units import as_units
 from .data.table_files import check_table_path, read_table, table_kind, write_table
 from .demo import run_demo
-from .errors import FormulaError, InputError, StabconfError
+from .errors import FormulaError, InputError, StabconfError, StabconfWarning
 from .files import check_folder, write_whole
 from .losses import LOSSES
 from .results.base import BaseResults
 from .results.fitting import fit_in_scope
 from .results.regression import Results
+from .results.showing import responses_of
 from .show.plots import comparison_size
 from .show.report import check_path
 from .study.comparison import Comparison, compare_in_scope
 
 __all__ = ["main"]
 
+_ASKED = ("conditional", "groups", "units")  # options of the intervals, where they are given
 _PIPE = 141  # what shells give a program that a closed pipe has ended
 _FIT_EXAMPLES = """examples:
   stabconf fit "mpg ~ wt + hp" cars.csv
@@ -72,8 +75,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1
 
 
-def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    _say_on_stderr(f"warning: {message}")
+def _say_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    """A warning, with the name of its kind where it is not the package's own."""
+    own = issubclass(category, StabconfWarning)
+    _say_on_stderr(f"{'warning' if own else category.__name__}: {message}")
 
 
 def _say_on_stderr(message: object) -> None:
@@ -141,6 +146,8 @@ def _add_fit(add: Callable[..., Any]) -> None:
     )
     says = "rows of levels that training lacks are an error (default), or left empty"
     add("--unseen", default="raise", choices=["raise", "nan"], help=says)
+    says = "answer a transformed response, np.log(y) say, in units of y"
+    add("--units", choices=["response"], help=says)
     says = "group widths by a column or term, or by bins of a number: x=4 or x=0,10,100; repeatable"
     add("--by", action="append", type=_grouping, metavar="COLUMN[=BINS]", help=says)
     add("--report", type=Path, metavar="FILE", help="write a report: .html or .md")
@@ -212,7 +219,7 @@ def _fitted(options: Namespace, data: pd.DataFrame) -> tuple[Any, dict[str, Any]
     """Results, and what is asked of them."""
     model = {name: getattr(options, name) for name in ("loss", "penalty", "l1_ratio", "unseen")}
     asked = {"method": options.method, "side": options.side}
-    asked |= {name: getattr(options, name) for name in ("conditional", "groups") if getattr(options, name)}
+    asked |= {name: getattr(options, name) for name in _ASKED if getattr(options, name)}
     return fit_in_scope({}, options.formula, data, **model), asked
 
 
@@ -233,9 +240,9 @@ def _fit_parts(options: Namespace) -> None:
         raise InputError(f"--intervals {str(folder)!r}: two tables would have one name: rename the parts")
     folder.mkdir(parents=True, exist_ok=True)
     results, asked = _fitted(options, read_table(options.data))
-    stable = asked["method"] in ("auto", "stable", "split") and len(asked) == 2
-    if stable and isinstance(results, Results):  # without the training rows, and fitted once
-        method = "stable" if asked["method"] == "auto" else asked["method"]
+    method = "stable" if options.method == "auto" else options.method
+    plain = method in ("stable", "split") and not {"conditional", "groups"} & set(asked)
+    if plain and isinstance(results, Results):  # without the training rows, and fitted once
         asked["method"] = method
         results = results.predictor(options.alpha, options.side, method)
     for part, path in zip(parts, written, strict=True):
@@ -249,9 +256,11 @@ def _interval_table(
 ) -> pd.DataFrame:
     """Predictions and intervals, and the responses where they are known."""
     frame = results.get_prediction(new, **asked).summary_frame(alpha=options.alpha)
-    y = results._design.y if new is None else results._design.responses(new)
+    design = results._design
+    units = as_units(asked.get("units"), design)
+    y = responses_of(design, new, design.frame_of(new), None, asked.get("units"))
     if y is not None:
-        frame[results.model.endog_names] = y
+        frame[design.response if units is None else units.response] = y
     return frame.rename_axis("row") if frame.index.nlevels == 1 else frame
 
 

@@ -7,6 +7,9 @@ exceptions derive from `StabconfError`, and also from the built-in class a calle
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType
 
 __all__ = [
@@ -22,8 +25,11 @@ __all__ = [
     "SampleSizeWarning",
     "DataWarning",
     "MismatchWarning",
+    "quietly",
     "warn_user",
 ]
+
+_QUIET = ContextVar("quiet", default=False)  # each thread has its own, as filters of warnings have not
 
 
 class StabconfError(Exception):
@@ -74,8 +80,20 @@ class MismatchWarning(StabconfWarning):
     """The coefficients of a statsmodels result are not those that minimise its objective."""
 
 
+@contextmanager
+def quietly() -> Iterator[None]:
+    """No warnings of the package in here, in this thread alone."""
+    before = _QUIET.set(True)
+    try:
+        yield
+    finally:
+        _QUIET.reset(before)
+
+
 def warn_user(message: str, category: type[Warning]) -> None:
     """Warn with the line that called the package, however many of its own calls lie between."""
+    if _QUIET.get():
+        return
     package = __name__.partition(".")[0]
     frame: FrameType | None = sys._getframe()
     level = 1

@@ -36,9 +36,12 @@ def cells(frame):
     return {name: frame[name].astype(object).where(frame[name].notna(), None).tolist() for name in frame}
 
 
+CONNECTION = duckdb.connect()  # a relation does not keep its connection open
+
+
 def relation(frame):
     table = pa.table(cells(frame))
-    return duckdb.connect().from_arrow(table)
+    return CONNECTION.from_arrow(table)
 
 
 KINDS = {

@@ -450,6 +450,9 @@ def test_compare_measures_methods_on_the_same_splits_and_resumes(frame, tmp_path
     few = stabconf.compare("y ~ x", frame, **given, repeats=3, resume=path)
     more = stabconf.compare("y ~ x", frame, **given, repeats=5, resume=path)
     fresh = stabconf.compare("y ~ x", frame, **given, repeats=5)
+    spread = fresh.runs.groupby(["penalty", "method"])["coverage"].std() / np.sqrt(5)
+    keys = pd.MultiIndex.from_frame(pd.DataFrame(fresh)[["penalty", "method"]])
+    np.testing.assert_allclose(fresh["coverage_se"], spread.loc[keys])
     exactly = ["method", "penalty", "coverage", "length", "length_sd", "infinite", "repeats"]
     pd.testing.assert_frame_equal(pd.DataFrame(more)[exactly], pd.DataFrame(fresh)[exactly])
     assert list(few["repeats"]) == [3] * 6 and list(more["repeats"]) == [5] * 6

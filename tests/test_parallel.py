@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import stabconf
-from stabconf.sets.parallel import in_chunks
+from stabconf.sets.parallel import in_chunks, progress_bar
 
 PATIENCE = 100  # seconds after which a script counts as hanging
 
@@ -130,3 +130,13 @@ def test_the_order_of_the_rows_is_kept_and_a_bar_can_show(capsys):
 def test_a_number_of_workers_that_is_none_is_refused(bad):
     with pytest.raises(stabconf.InputError, match=r"n_jobs=.* is not allowed: give a number of processes"):
         in_chunks(_doubled, np.arange(3), n_jobs=bad)
+
+
+def test_a_bar_that_is_not_wanted_asks_for_no_widgets(monkeypatch):
+    """Importing ``tqdm.auto`` warns in notebooks that lack widgets."""
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)  # importing it now fails
+    for progress in (None, False):
+        with progress_bar(1, "row", "intervals", progress) as bar:
+            assert bar.disable
+    with pytest.raises(ImportError):
+        progress_bar(1, "row", "intervals", True)

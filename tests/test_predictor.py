@@ -98,7 +98,10 @@ def test_it_stays_small_with_many_rows_and_answers_the_same(loss):
 
 def test_no_training_row_is_inside():
     data = DATA.assign(secret=[f"secret-{i}" for i in range(len(DATA))])
-    content = pickle.dumps(stabconf.fit("y ~ x + g", data).predictor())
+    res = stabconf.fit("y ~ x + g", data)
+    with pytest.raises(stabconf.InputError, match="values that training did not have"):
+        res.predict(data.assign(g="z"))  # what was evaluated then is not inside either
+    content = pickle.dumps(res.predictor())
     assert b"secret" not in content
     assert len(content) < 40 * len(data)
 

@@ -36,10 +36,10 @@ def as_numbers(values: pd.Series) -> pd.Series:
     if values.dtype != object:
         return values
     kind = _kind(values)
+    if kind not in (*_NUMBERS, *_MIXED) or (kind in _MIXED and _not_numbers(values).any()):
+        return values
     known = values.where(values.notna(), np.nan)
-    if kind in _NUMBERS:
-        return pd.to_numeric(known)
-    return known.astype(float) if kind in _MIXED and not _not_numbers(values).any() else values
+    return pd.to_numeric(known) if kind in _NUMBERS else known.astype(float)
 
 
 def stray_cells(values: pd.Series) -> pd.Series:
@@ -56,20 +56,22 @@ def stray_cells(values: pd.Series) -> pd.Series:
     >>> len(stray_cells(pd.Series(["a", "b", "3"])))
     0
     """
-    known = values[values.notna()]
-    if _kind(known) not in ("string", *_MIXED):
-        return known.iloc[:0]
+    none = values.iloc[:0]
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        return none
     try:
-        different = pd.Series(pd.unique(known.astype(object)), dtype=object)
+        different = pd.Series(pd.unique(values), dtype=object).dropna()
+        if _kind(different) not in ("string", *_MIXED):
+            return none
         number = pd.to_numeric(different, errors="coerce").notna()
     except TypeError:  # cells such as lists
-        return known.iloc[:0]
+        return none
     strays = ~number
     if number.all():
         strays = different.map(lambda value: isinstance(value, str))
     if strays.all() or number.mean() < _MOSTLY:
-        return known.iloc[:0]
-    return known[known.isin(different[strays])]
+        return none
+    return values[values.isin(different[strays])]
 
 
 def check_column(values: pd.Series, name: str, response: bool, category: bool) -> None:

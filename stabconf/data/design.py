@@ -83,15 +83,14 @@ class Design:
         self.formula = formula
         self._frame, self._data, self._scope = frame, data, names
         self._outside = (*outside, *columns)
-        y, X, self.kept = formulas.both_sides(formula, frame, names)
-        self._left: Any = y.design_info
-        self._info: Any = X.design_info
+        self._left, self._info, made = formulas.both_sides(formula, frame, names)
         self.names: list[str] = list(self._info.column_names)
-        self._Y: np.ndarray = y.to_numpy(dtype=float)
-        self.X: np.ndarray = np.ascontiguousarray(X.to_numpy(dtype=float))
+        self._Y: np.ndarray = made.matrix(self._left)
+        self.X: np.ndarray = made.matrix(self._info)
+        self.kept: np.ndarray = made.kept
         self.index: pd.Index = frame.index[self.kept]
         self.dropped: pd.Index = frame.index.delete(self.kept)
-        self.kinds = formulas.column_kinds(self._info, frame, self.kept)
+        self.kinds = made.kinds(self._info)
         self._choose(0)
 
     def _choose(self, place: int) -> None:
@@ -148,9 +147,10 @@ class Design:
         rows = np.full((len(frame), len(self.names)), np.nan)
         if complete.any():
             try:
-                rows = formulas.design_rows(self._info, values[complete], len(frame))
+                values = values if complete.all() else values[complete]
+                rows = formulas.design_rows(self._info, values, len(frame))
             except Exception as error:
-                placed = self._placed(error, frame, values[complete])
+                placed = self._placed(error, frame, values)
                 if len(placed):
                     rows = formulas.design_rows(self._info, placed, len(frame))
         check_finite(rows, self.names, frame.index, "exog", allow_nan=True)
@@ -172,14 +172,14 @@ class Design:
                 levels += [level for level in pd.unique(both[name]) if level not in levels]
                 both[name] = pd.Categorical(both[name], categories=levels)
         try:
-            made = formulas.right_side(self.formula, both, self._scope)
+            info, made = formulas.right_side(self.formula, both, self._scope)
         except Exception as error:
             raise self._new_row_error(error, frame) from error
         n = len(self.y)
-        place, X = made.index.to_numpy(), made.to_numpy(dtype=float)
-        kinds = formulas.column_kinds(made.design_info, both, place)
+        place, X = made.kept, made.matrix(info)
+        kinds = made.kinds(info)
         design = object.__new__(type(self))
-        learned = {"_info": made.design_info, "names": list(made.columns), "kinds": kinds.take(slice(n))}
+        learned = {"_info": info, "names": list(info.column_names), "kinds": kinds.take(slice(n))}
         design.__dict__.update(self.__dict__, X=np.ascontiguousarray(X[:n]), **learned)
         rows = np.full((len(frame), X.shape[1]), np.nan)
         rows[np.flatnonzero(complete)[place[n:] - n]] = X[n:]

@@ -1,12 +1,11 @@
 """Formulas and their pieces, as patsy reads them: names, factors, designs, the value of one factor.
 
 `design` evaluates whole formulas, with what they name of the calling scope; groups, tables and figures go
-by single terms, through `term_values`. patsy is seen here alone.
+by single terms, through `term_values`. patsy is seen here and in `factors` alone.
 """
 
 import ast
-import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,13 @@ import pandas as pd
 import patsy
 
 from ..errors import FormulaError, InputError
+from .factors import Evaluated, Missing, evaluate, learn
 from .frames import by_label, check_duplicates, copied, formula_errors, has_labels, plain_columns
-from .units import ColumnKinds
 
 __all__ = [
     "TRANSFORMS",
     "both_sides",
     "caller_scope",
-    "column_kinds",
     "column_of",
     "design_along",
     "design_rows",
@@ -38,22 +36,6 @@ __all__ = [
 
 # patsy's transforms: they learn from the frame they are given, so terms that go by row must not have them.
 TRANSFORMS = {name: getattr(patsy.builtins, name) for name in set(patsy.builtins.__all__) - {"C", "Q"}}
-
-
-class DropMissing(patsy.NAAction):
-    """Drops incomplete rows as patsy does, but looks for them in plain arrays; ``kept`` are the others.
-
-    Looking through pandas, column by column, takes about a third of the time of a fit to a thousand rows.
-    """
-
-    kept: np.ndarray
-
-    def is_numerical_NA(self, arr: Any) -> np.ndarray:
-        return super().is_numerical_NA(np.asarray(arr))
-
-    def handle_NA(self, values: Any, is_NAs: Any, origins: Any) -> Any:
-        self.kept = np.flatnonzero(~np.logical_or.reduce(is_NAs))
-        return super().handle_NA(values, is_NAs, origins)
 
 
 def caller_scope(depth: int) -> Mapping[str, Any]:
@@ -130,38 +112,6 @@ def is_column(response: str, columns: Collection[str]) -> bool:
     return response in columns or any(response in (f"Q({name!r})", f'Q("{name}")') for name in columns)
 
 
-def column_kinds(info: patsy.DesignInfo, values: pd.DataFrame, kept: np.ndarray) -> ColumnKinds:
-    """The `ColumnKinds` of a design made of the rows ``kept`` (n,) of ``values``."""
-    categorical: list[bool] = []
-    parts: dict[int, np.ndarray] = {}
-    intercept = None
-    for term, subterms in info.term_codings.items():
-        if not term.factors:
-            intercept = len(categorical)
-        for subterm in subterms:
-            numeric = [factor for factor in subterm.factors if factor not in subterm.contrast_matrices]
-            if numeric and subterm.contrast_matrices:
-                for j, part in enumerate(_numeric_parts(info, subterm, values), len(categorical)):
-                    parts[j] = part[kept]
-            categorical += [bool(term.factors) and not numeric] * subterm.num_columns
-    return ColumnKinds(intercept, np.array(categorical, dtype=bool), parts)
-
-
-def _numeric_parts(info: patsy.DesignInfo, subterm: Any, values: pd.DataFrame) -> Iterator[np.ndarray]:
-    """The product of the numeric factors of each column of a subterm, in the order of its columns."""
-    blocks = []
-    for factor in subterm.factors:
-        if factor in subterm.contrast_matrices:
-            count = subterm.contrast_matrices[factor].matrix.shape[1]
-            blocks.append(np.broadcast_to(1.0, (len(values), count)))
-        else:
-            made = factor.eval(info.factor_infos[factor].state, values)
-            blocks.append(np.asarray(made, dtype=float).reshape(len(values), -1))
-    blocks.reverse()  # patsy's first factor is the fastest
-    for columns in itertools.product(*(block.T for block in blocks)):
-        yield np.prod(columns[::-1], axis=0)
-
-
 def formula_codes(formula: str) -> tuple[list[str], list[str]]:
     """The factors of the left and of the right side of a formula, as expressions.
 
@@ -212,22 +162,22 @@ def _codes(terms: Collection[Any]) -> list[str]:
 
 def both_sides(
     formula: str, frame: pd.DataFrame, scope: dict[str, Any]
-) -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
-    """Responses and design as frames, and the positions (n,) of their rows in ``frame``.
+) -> tuple[patsy.DesignInfo, patsy.DesignInfo, Evaluated]:
+    """The designs of the responses and of the right side, and their factors at the complete rows.
 
     Each term of the left side is a response. patsy sees the labels of the rows, so that it refuses a Series
     with others.
     """
-    env, drop = patsy.EvalEnvironment([scope]), DropMissing("drop")
+    parsed = _parsed(formula, "formula", formula)
     try:
-        left, right = patsy.dmatrices(formula, frame, env, NA_action=drop, return_type="dataframe")
+        (left, right), made = learn([parsed.lhs_termlist, parsed.rhs_termlist], frame, scope)
     except patsy.PatsyError as error:
         raise FormulaError(f"formula={formula!r} cannot be used: {error}{_hint(error)}") from error
     except Exception as error:
         text = f"{type(error).__name__}: {error}{_hint(error)}"
         raise FormulaError(f"formula={formula!r} cannot be evaluated on data: {text}") from error
-    _check_responses(formula, left.design_info)
-    return left, right, drop.kept
+    _check_responses(formula, left)
+    return left, right, made
 
 
 def _check_responses(formula: str, info: patsy.DesignInfo) -> None:
@@ -259,19 +209,21 @@ def _hint(error: Exception) -> str:
     return ""
 
 
-def right_side(formula: str, frame: pd.DataFrame, scope: Mapping[str, Any]) -> pd.DataFrame:
-    """The design of the right side of a formula, without the rows that lack a value."""
-    right, env = "~" + formula.split("~", 1)[1], patsy.EvalEnvironment([scope])
-    return patsy.dmatrix(right, frame, env, NA_action=DropMissing("drop"), return_type="dataframe")
+def right_side(
+    formula: str, frame: pd.DataFrame, scope: Mapping[str, Any], missing: Missing = "drop"
+) -> tuple[patsy.DesignInfo, Evaluated]:
+    """The design of the right side of a formula, and its factors at the complete rows."""
+    terms = patsy.ModelDesc.from_formula("~" + formula.split("~", 1)[1]).rhs_termlist
+    (info,), made = learn([terms], frame, scope, missing)
+    return info, made
 
 
 def pair_of_designs(
     formula: str, frames: Sequence[pd.DataFrame], scope: Mapping[str, Any]
 ) -> tuple[np.ndarray, np.ndarray]:
     """The designs of a one-sided formula learned on the first frame, at the rows of both."""
-    trained = patsy.dmatrix(formula, frames[0], patsy.EvalEnvironment([scope]), NA_action="raise")
-    (made,) = patsy.build_design_matrices([trained.design_info], frames[1], NA_action="raise")
-    return np.asarray(trained), np.asarray(made)
+    info, made = right_side(formula, frames[0], scope, "raise")
+    return made.matrix(info), evaluate([info], frames[1], "raise").matrix(info)
 
 
 def design_along(
@@ -279,20 +231,21 @@ def design_along(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The same with a constant, NaN in rows of the second frame that lack a value."""
     plain = [plain_columns(frame, names_in(formula.lstrip("~ ")), "the frame") for frame in frames]
-    trained = patsy.dmatrix(formula, plain[0], patsy.EvalEnvironment([scope]), NA_action="raise")
-    made = design_rows(trained.design_info, plain[1].reset_index(drop=True), len(plain[1]))
-    rows = np.asarray(trained), made
-    trained, made = (np.column_stack([np.ones(len(each)), each]) for each in rows)
-    return trained, made
+    info, made = right_side(formula, plain[0], scope, "raise")
+    rows = made.matrix(info), design_rows(info, plain[1].reset_index(drop=True), len(plain[1]))
+    trained, asked = (np.column_stack([np.ones(len(each)), each]) for each in rows)
+    return trained, asked
 
 
 def design_rows(info: patsy.DesignInfo, values: pd.DataFrame, count: int) -> np.ndarray:
     """Design rows (count, p) of ``values``, whose index are positions; NaN where rows lack a value."""
-    drop = DropMissing("drop")
-    (made,) = patsy.build_design_matrices([info], values, NA_action=drop, return_type="dataframe")
-    rows = np.full((count, made.shape[1]), np.nan)
-    rows[made.index.to_numpy()] = made.to_numpy(dtype=float)
-    return rows
+    made = evaluate([info], values, "drop")
+    rows = made.matrix(info)
+    if len(rows) == count:
+        return rows
+    whole = np.full((count, rows.shape[1]), np.nan)
+    whole[values.index.to_numpy()[made.kept]] = rows
+    return whole
 
 
 def names_of(info: patsy.DesignInfo) -> set[str]:

@@ -165,7 +165,7 @@ def plain_columns(
     columns = [column for column in frame.columns if column in used]
     check_duplicates(frame, columns, argument)
     made = {column: _plain(frame[column], levels_from_data) for column in columns}
-    return pd.DataFrame(made, index=frame.index)
+    return pd.DataFrame(made, index=frame.index, copy=False)
 
 
 def _plain(values: pd.Series, levels_from_data: bool) -> pd.Series:

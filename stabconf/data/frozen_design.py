@@ -76,8 +76,11 @@ class _Pickler(pickle.Pickler):
         if id(value) in _NAMES:
             return _transform, (_NAMES[id(value)],)
         kind = type(value)
-        if kind.__module__.partition(".")[0] == "patsy" and hasattr(value, "__dict__"):
-            return _rebuilt, (kind, dict(vars(value)))
+        if any(base.__module__.startswith("patsy.") for base in kind.__mro__) and hasattr(
+            value, "__dict__"
+        ):
+            learned = {name: each for name, each in vars(value).items() if name != "_made"}
+            return _rebuilt, (kind, learned)  # `OnceFactor` has its last frame beside
         return NotImplemented
 
 

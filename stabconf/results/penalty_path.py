@@ -3,7 +3,6 @@
 `plot_stability` draws it; `study.select_penalty` uses the same penalties and means.
 """
 
-import warnings
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..checks import check_numbers
-from ..errors import AssumptionError, StabconfWarning
+from ..errors import AssumptionError, quietly
 from ..sets import progress_bar
 from .options import New, Options
 
@@ -67,8 +66,7 @@ def mean_finite(widths: pd.Series | np.ndarray) -> float:
 
 def _quietly(fitted: "BaseResults", new: New, alpha: float, options: Options) -> pd.DataFrame | None:
     """Intervals without the warnings that the path itself shows; None where the method refuses."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StabconfWarning)
+    with quietly():
         try:
             return fitted.conf_int_conformal(new, alpha=alpha, **options)
         except AssumptionError:

@@ -5,12 +5,11 @@ Options go through to ``conf_int_conformal``, so whatever method it has, these h
 """
 
 import os
-import warnings
 from pathlib import Path
 from typing import Any
 
 from ..checks import check_one_alpha
-from ..errors import AssumptionError, InputError, StabconfWarning
+from ..errors import AssumptionError, InputError, quietly
 from ..sets import Intervals
 from ..show.report import Background, check_path, collect, write_report
 from ..show.summary import FitSummary, Summary, add_intervals, stability_lines
@@ -166,8 +165,7 @@ class Presentation(Figures):
         target = check_path(path)
         shown = shown_of(self, new, alpha, response, options)
         groups = self._groups(shown, by)
-        with warnings.catch_warnings():  # said above, by the intervals themselves
-            warnings.simplefilter("ignore", StabconfWarning)
+        with quietly():  # said above, by the intervals themselves
             summary = self._fit_summary()
             checked = self._checked(shown, new, options)
         rows = None if new is None else self._rows_as_fitted(new, options)

@@ -43,11 +43,11 @@ def progress_bar(total: int, unit: str, label: str, progress: bool | None) -> An
     """A bar for long work, a notebook's own where there is one; with ``progress`` None it shows in a
     terminal only, once the work takes long."""
     more: dict[str, Any] = {"total": total, "unit": unit, "desc": label, "leave": False}
-    if progress is None:
-        return tqdm(**more, disable=None, delay=_PATIENCE)
+    if not progress:
+        return tqdm(**more, disable=None if progress is None else True, delay=_PATIENCE)
     from tqdm.auto import tqdm as suitable  # it warns on import in notebooks that lack widgets
 
-    return suitable(**more, disable=not progress)
+    return suitable(**more)
 
 
 def in_chunks(

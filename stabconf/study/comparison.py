@@ -5,7 +5,6 @@ The oracle sees the response that it should predict: it is a yardstick, never an
 
 import re
 import time
-import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -19,8 +18,8 @@ import pandas as pd
 from ..checks import DEFAULT_ALPHA, check_one_alpha, is_count
 from ..data.design import build_design, caller_scope
 from ..data.frames import by_label
-from ..errors import InputError, InputTypeError, StabconfWarning
-from ..files import write_whole
+from ..errors import InputError, InputTypeError, quietly
+from ..files import alone_in_folder, write_whole
 from ..losses import Loss, as_loss
 from ..rank import conformal_rank, kth_smallest
 from ..results.estimator import EstimatorResults
@@ -169,9 +168,10 @@ def compare(
     Returns
     -------
     Comparison
-        A frame with ``method``, ``penalty`` (but for an estimator), ``coverage``, ``length`` and its
-        standard deviation over the splits ``length_sd``, the share of intervals that are ``infinite``, and
-        the ``time`` of a new row's interval in fits.
+        A frame with ``method``, ``penalty`` (but for an estimator), ``coverage`` and its standard error
+        over the splits ``coverage_se``, ``length`` and its standard deviation over the splits
+        ``length_sd``, the share of intervals that are ``infinite``, and the ``time`` of a new row's
+        interval in fits.
 
     Examples
     --------
@@ -240,9 +240,8 @@ def compare_in_scope(
                 rows = frame.iloc[order[new:]], frame.iloc[order[:new]]
                 found = _measured(*rows, whole.y[order[:new]], wanted, fit, alpha, options)
                 lines = pd.DataFrame([{**line, "repeat": repeat, **settings} for line in found])
-                runs = pd.concat([runs, lines], ignore_index=True) if len(runs) else lines
-                if isinstance(resume, (str, Path)):
-                    write_whole(resume, runs.to_csv(index=False).encode())
+                runs = _added(runs, lines, resume, settings)
+                done = set(runs[_KEYS].itertuples(index=False, name=None))
             bar.update()
     made = _summarised(runs, methods, penalties, repeats)
     if estimator is not None:
@@ -294,13 +293,35 @@ def _known_runs(resume: str | Path | Comparison | None, settings: dict[str, Any]
     elif resume is None or not Path(resume).exists():
         return empty
     else:
-        runs = pd.read_csv(StringIO(Path(resume).read_text(encoding="utf-8")))
+        try:
+            runs = pd.read_csv(StringIO(Path(resume).read_text(encoding="utf-8")))
+        except ValueError as error:  # no text, or no table
+            raise InputError(
+                f"resume={str(resume)!r} does not hold the runs of a comparison ({error}): give another "
+                "file"
+            ) from error
     if set(empty.columns) - set(runs.columns):
         raise InputError(f"resume={resume!r} does not hold the runs of a comparison: give another file")
     if not all((runs[name].astype(str) == str(value)).all() for name, value in settings.items()):
         raise InputError(
             f"resume={resume!r} holds runs with other settings ({', '.join(settings)}): give another file"
         )
+    return runs.drop_duplicates(_KEYS, ignore_index=True)
+
+
+def _added(
+    runs: pd.DataFrame,
+    lines: pd.DataFrame,
+    resume: str | Path | Comparison | None,
+    settings: dict[str, Any],
+) -> pd.DataFrame:
+    """Runs with new lines, and with what others have written to the same file meanwhile, which is kept."""
+    if not isinstance(resume, (str, Path)):
+        return pd.concat([runs, lines], ignore_index=True) if len(runs) else lines
+    with alone_in_folder(resume):
+        parts = [part for part in (runs, _known_runs(resume, settings), lines) if len(part)]
+        runs = pd.concat(parts, ignore_index=True).drop_duplicates(_KEYS, ignore_index=True)
+        write_whole(resume, runs.to_csv(index=False).encode())
     return runs
 
 
@@ -316,8 +337,7 @@ def _measured(
     """What each method and penalty gives on one split, whose new rows have the responses y (m,)."""
     fitted: dict[float, tuple[ObjectiveResults, float]] = {}
     for method, penalty in wanted:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", StabconfWarning)
+        with quietly():
             if penalty not in fitted:
                 fitted[penalty] = _timed(fit, training, penalty=penalty)
             results, unit = fitted[penalty]
@@ -352,6 +372,7 @@ def _summarised(runs: pd.DataFrame, methods: list[str], penalties: list[float], 
     runs = runs[asked].sort_values(_KEYS, ignore_index=True)
     table = runs.groupby(["penalty", "method"]).agg(
         coverage=("coverage", "mean"),
+        coverage_se=("coverage", "sem"),
         length=("length", "mean"),
         length_sd=("length", "std"),
         infinite=("infinite", "mean"),

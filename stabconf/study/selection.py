@@ -5,7 +5,6 @@ penalty chosen on those same n rows knows them and not the new one, and that sym
 chosen on other rows is a constant to them, like the formula, and the guarantee stands as it is.
 """
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +15,7 @@ import pandas as pd
 
 from ..checks import DEFAULT_ALPHA, check_one_alpha, is_count, is_number
 from ..data.design import Design, build_design, caller_scope
-from ..errors import InputError, StabconfWarning
+from ..errors import InputError, quietly
 from ..losses import Loss
 from ..results.fitting import fit_in_scope
 from ..results.penalty_path import as_penalties, mean_finite
@@ -158,8 +157,7 @@ def select_penalty(
     parts = [frame.iloc[np.sort(part)] for part in _folds(design, order[:count], folds)]
     fit = partial(fit_in_scope, scope, formula, loss=loss, l1_ratio=l1_ratio, standardize=standardize)
     values, coverage = np.empty((2, folds, len(penalties)))
-    with progress_bar(folds, "fold", "choosing", progress) as bar, warnings.catch_warnings():
-        warnings.simplefilter("ignore", StabconfWarning)
+    with progress_bar(folds, "fold", "choosing", progress) as bar, quietly():
         for held in range(folds):
             training = pd.concat(parts[:held] + parts[held + 1 :])
             share = len(rest) / len(training)  # a penalty is per row: the same in total
