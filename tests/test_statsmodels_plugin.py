@@ -12,7 +12,6 @@ import statsmodels.formula.api as smf
 from referee import p_value
 from scipy.optimize import linprog
 from statsmodels.base.elastic_net import RegularizedResults
-from statsmodels.formula import options as formula_options
 from statsmodels.gam.api import BSplines
 from statsmodels.regression.feasible_gls import GLSHet
 from statsmodels.regression.linear_model import OLSResults, RegressionResults
@@ -289,10 +288,13 @@ def test_coefficients_and_predictions_are_those_of_statsmodels():
 
 @pytest.fixture
 def formulaic():
-    before = formula_options.formula_engine
-    formula_options.formula_engine = "formulaic"
-    yield
-    formula_options.formula_engine = before
+    options = pytest.importorskip(
+        "statsmodels.formula.options", reason="statsmodels before 0.15 has patsy alone"
+    )
+    before = options.formula_engine
+    options.formula_engine = "formulaic"
+    yield options
+    options.formula_engine = before
 
 
 def test_formulaic_results_give_what_patsy_results_give(formulaic):
@@ -300,7 +302,7 @@ def test_formulaic_results_give_what_patsy_results_give(formulaic):
     new.loc[5] = [np.nan, 1.0, "a", 1.0]
     other = stabconf.conformal(smf.ols(FORMULA, frame).fit())
     assert type(other._design._info).__module__.startswith("formulaic")
-    formula_options.formula_engine = "patsy"
+    formulaic.formula_engine = "patsy"
     made = stabconf.conformal(smf.ols(FORMULA, frame).fit())
     pd.testing.assert_frame_equal(made.conf_int_conformal(new), other.conf_int_conformal(new))
     again = pickle.loads(pickle.dumps(other))

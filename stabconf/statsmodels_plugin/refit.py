@@ -32,7 +32,7 @@ __all__ = ["PREDICTED", "Refit", "refit_of"]
 
 PREDICTED = ("offset", "exposure", "exog_infl", "exog_precision")  # what predictions take per row
 _PER_ROW = (*PREDICTED, "var_weights", "weights", "n_trials", "groups", "time", "exog_re")
-_NOT_GIVEN = ("missing_idx", "formula", "model_spec", "freq_weights", "exog_vc")
+_NOT_GIVEN = ("missing_idx", "formula", "model_spec", "design_info", "freq_weights", "exog_vc")
 _LINE = (-np.inf, np.inf)
 _SHARE = (0.0, 1.0)
 _COUNT = (0.0, np.inf)
