@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from problems import plain_fits
 from referee import conic_minimiser
+from statsmodels.datasets import statecrime
 
 import stabconf
 from stabconf.losses import LAD, Huber, LogCosh, Power, Quantile, Squared
@@ -572,7 +573,7 @@ def test_what_is_not_for_several_responses_is_refused_with_a_fix(joint, table, c
 
 
 def test_what_belongs_to_one_response_names_the_component(joint):
-    for name in ("report", "plot_widths", "predictive", "check_exchangeability"):
+    for name in ("plot_widths", "predictive", "check_exchangeability"):
         with pytest.raises(AttributeError, match=rf"components\['y1'\].{name}"):
             getattr(joint, name)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
@@ -646,3 +647,26 @@ def test_all_responses_are_covered_at_once_as_often_as_promised():
     assert abs(hits["split"] - conformal_rank(alpha, held) / (held + 1)) <= 4 * standard_error(
         samples, m, held, 1 - alpha
     )
+
+
+def test_a_report_leads_with_the_rows_that_are_wholly_inside(tmp_path):
+    data = statecrime.load_pandas().data
+    res = stabconf.fit("violent + murder ~ poverty + urban", data.iloc[::2])
+    new = data.iloc[1::2]
+    ends = res.conf_int_conformal(new, alpha=0.2)
+    inside = [new[name].between(ends[name]["lower"], ends[name]["upper"]) for name in ("violent", "murder")]
+    page = res.report(tmp_path / "crime.html", new, alpha=0.2).read_text(encoding="utf-8")
+    assert f"{int(np.sum(inside[0] & inside[1]))} of {len(new)} rows have all responses inside." in page
+    for words in (
+        "violent and murder: 80 % joint prediction intervals",
+        "murder lower",
+        "missed",
+        "jointly",
+    ):
+        assert words in page, words
+    written = res.report(tmp_path / "crime.md", new, alpha=0.2)
+    table = pd.read_csv(tmp_path / "crime_files" / "intervals.csv", index_col="row")
+    np.testing.assert_allclose(table["murder upper"], ends["murder"]["upper"], rtol=1e-6)
+    assert (table["inside"] == "yes").tolist() == (inside[0] & inside[1]).tolist()
+    assert "pairs.svg" in written.read_text(encoding="utf-8")
+    assert res.report(tmp_path / "training.html", alpha=0.2).exists()

@@ -38,8 +38,8 @@ __all__ = ["SeveralResults"]
 class SeveralResults(SeveralTables):
     """Fits of several responses and their joint conformal intervals; made by `stabconf.fit`.
 
-    Tables have a column per response. What belongs to one response alone, its reports, figures and
-    one-sided intervals say, is asked of ``components[name]``.
+    Tables have a column per response. What belongs to one response alone, its figures and one-sided
+    intervals say, is asked of ``components[name]``.
 
     Attributes
     ----------

@@ -1,17 +1,20 @@
-"""Summary, width report and figure of several responses; `SeveralResults` builds on this.
+"""Summary, width report, report and figure of several responses; `SeveralResults` builds on this.
 
 Each response is shown by the record of a plain fit, with the ends of the joint box (theory, section 8).
 """
 
+import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ..checks import check_one_alpha, is_count
-from ..errors import InputError
+from ..errors import InputError, quietly
 from ..show.plots import draw_pairs
+from ..show.report import Background, check_path, collect_joint, write_report
 from ..show.shown import Shown
 from ..show.summary import Summary, summarise_several
 from ..show.widths import WidthReport, width_report
@@ -102,7 +105,10 @@ class SeveralTables(BaseResults):
         murder      7.90      1.00
         jointly      NaN      0.92
         """
-        shown = self._shown(new, alpha, options)
+        return self._widths(self._shown(new, alpha, options), by)
+
+    def _widths(self, shown: list[Shown], by: By) -> WidthReport:
+        """The `WidthReport` of what is shown of each response."""
         first = shown[0]
         groups = first.groups(by, lambda term: self._design.terms(term, first.frame, "by"))
         lines = [each.report(groups) for each in shown]
@@ -118,6 +124,36 @@ class SeveralTables(BaseResults):
         report = WidthReport(out if by is not None else out.droplevel(1))
         report.attrs = {**first.attrs, "response": " and ".join(self.model.responses)}
         return report
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        new: New = None,
+        alpha: Level = None,
+        by: By = None,
+        **options: Any,
+    ) -> Path:
+        """Write a report of the joint intervals, as `Results.report` does for one response.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import stabconf
+        >>> from statsmodels.datasets import statecrime
+        >>> data = statecrime.load_pandas().data
+        >>> res = stabconf.fit("violent + murder ~ poverty + urban", data.iloc[::2])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     res.report(os.path.join(folder, "crime.html"), data.iloc[1::2], alpha=0.2).name
+        'crime.html'
+        """
+        target = check_path(path)
+        shown = self._shown(new, alpha, options)
+        with quietly():  # said above, by the intervals themselves
+            summary = self.summary(alpha)
+        rows = None if new is None else self._rows(new)[0].X
+        about = Background.of(self.model.formula, self._design, self._rows(None)[0].X, rows)
+        boxes = _drawn(shown[0], _BOXES)
+        return write_report(target, collect_joint(shown, self._widths(shown, by), boxes, summary, about))
 
     def plot_pairs(
         self,
@@ -159,11 +195,7 @@ class SeveralTables(BaseResults):
             raise InputError(f"boxes={boxes!r} is not allowed: give a whole number, 1 or larger")
         shown = dict(zip(names, self._shown(new, alpha, options), strict=True))
         one, two = shown[pair[0]], shown[pair[1]]
-        known = np.flatnonzero(~np.isnan(one.lower))
-        order = known[np.argsort(one.mean[known], kind="stable")]
-        if not len(order):
-            raise InputError("new has no complete row: give rows with all columns of the formula")
-        return draw_pairs((one, two), order[evenly(len(order), boxes)], ax)
+        return draw_pairs((one, two), _drawn(one, boxes), ax)
 
     def _shown(self, new: New, alpha: Level, options: Options) -> list[Shown]:
         """What tables and figures show of each response; ranks are those of the boxes."""
@@ -179,3 +211,12 @@ class SeveralTables(BaseResults):
             made.append(Shown(frame, mean, lower, upper, y, attrs, new is None))
         ranks = ranks_of(self._design, new, options, made[0])
         return [replace(one, ranks=ranks) for one in made]
+
+
+def _drawn(shown: Shown, boxes: int) -> np.ndarray:
+    """Places of rows whose box is drawn, evenly spaced along the prediction."""
+    known = np.flatnonzero(~np.isnan(shown.lower))
+    order = known[np.argsort(shown.mean[known], kind="stable")]
+    if not len(order):
+        raise InputError("new has no complete row: give rows with all columns of the formula")
+    return order[evenly(len(order), boxes)]

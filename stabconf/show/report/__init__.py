@@ -7,9 +7,10 @@ from ...errors import InputError, InputTypeError
 from ...files import check_folder, write_whole
 from .content import collect
 from .formats import as_html, as_markdown
+from .joint import collect_joint
 from .parts import Background, Content
 
-__all__ = ["Background", "check_path", "collect", "write_report"]
+__all__ = ["Background", "check_path", "collect", "collect_joint", "write_report"]
 
 
 def check_path(path: str | PathLike[str]) -> Path:

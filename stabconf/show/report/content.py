@@ -20,11 +20,11 @@ from .figures import coverage_figure, drift_figure, interval_figure, width_figur
 from .intervals import interval_csv, interval_table, lead_sentence
 from .parts import Background, Content, Verdict
 
-__all__ = ["collect"]
+__all__ = ["CITE", "about", "collect", "versions", "width_table"]
 
 _SPREAD = 10  # rows from which on their widths have a figure
 _PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "patsy", "matplotlib")
-_CITE = [
+CITE = [
     f"The stabconf developers. stabconf: distribution-free prediction intervals for people who write "
     f"formulas. Version {__version__}, 2026.",
     "Eugene Ndiaye. Stable Conformal Prediction Sets. Proceedings of the 39th International Conference on "
@@ -52,25 +52,26 @@ def collect(
     return Content(
         title=f"{shown.attrs['response']}: {percent(1 - shown.attrs['alpha'])} prediction intervals",
         lead=lead_sentence(shown, whole),
-        about=_about(shown, background),
+        about=about(shown, background),
         facts=_facts(shown, whole),
         cautions=_cautions(shown, labels, name) if judged else [],
         intervals=None if shown.training else interval_table(shown, predictors),
         csv="" if shown.training else interval_csv(shown, predictors),
         scatter=interval_figure(shown, predictors[0] if len(predictors) == 1 else None),
-        widths=[_width_table(report, report is reports[-1]) for report in reports],
+        widths=[width_table(report, report is reports[-1]) for report in reports],
         pictures=pictures,
         exchangeable=None if check is None else Verdict(check.sentence, drift_figure(check)),
         summary=[as_table(table) for table in summary.tables],
         notes=summary.notes,
         text=str(summary),
         checks=data_checks(shown, background),
-        cite=_CITE,
-        versions=_versions(),
+        cite=CITE,
+        versions=versions(),
     )
 
 
-def _about(shown: Shown, background: Background) -> str:
+def about(shown: Shown, background: Background) -> str:
+    """What was fitted, and what the intervals promise."""
     attrs = shown.attrs
     where = "the training points" if shown.training else f"{len(shown.frame)} new rows"
     proviso = "" if attrs["certified"] else " (NOT certified)"
@@ -115,7 +116,7 @@ def _cautions(shown: Shown, labels: pd.Categorical | None, name: str | None) -> 
     return made
 
 
-def _width_table(report: WidthReport, last: bool) -> Table:
+def width_table(report: WidthReport, last: bool) -> Table:
     """The report with coverage before the widths, and without what is nowhere the case."""
     header, lines = report.strings()
     levels = report.index.nlevels
@@ -134,6 +135,7 @@ def _width_table(report: WidthReport, last: bool) -> Table:
 
 
 @cache
-def _versions() -> list[list[str]]:
+def versions() -> list[list[str]]:
+    """Names and versions of what the numbers rest on."""
     found = [[name, version(name)] for name in _PACKAGES]
     return [["stabconf", __version__], ["Python", platform.python_version()], *found]

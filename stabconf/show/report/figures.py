@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ..exchangeability import ExchangeabilityCheck
-from ..plots import draw_coverage_along, draw_intervals, draw_widths
+from ..plots import draw_coverage_along, draw_intervals, draw_pairs, draw_widths
 from ..shown import Shown
 from ..tables import percent
 from .parts import Picture
@@ -16,7 +16,7 @@ from .parts import Picture
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["coverage_figure", "drift_figure", "interval_figure", "width_figure"]
+__all__ = ["coverage_figure", "pair_figure", "drift_figure", "interval_figure", "width_figure"]
 
 _WIDTH = 6.8  # inches
 _MARGIN = 0.1  # inches about a figure
@@ -35,6 +35,13 @@ def interval_figure(shown: Shown, x: str | None) -> Picture:
         caption += f" {_DRAWN} of {count} rows are drawn, evenly spaced by prediction."
     values = None if x is None else shown.column(x)
     return Picture("intervals", caption, _svg(lambda ax: draw_intervals(shown, values, x, ax), 4.2))
+
+
+def pair_figure(pair: tuple[Shown, Shown], boxes: np.ndarray) -> Picture:
+    """Two responses against each other, with the boxes of some rows (places)."""
+    one, two = (each.attrs["response"] for each in pair)
+    caption = f"{percent(1 - pair[0].attrs['alpha'])} boxes of {one} and {two} at {len(boxes)} of the rows."
+    return Picture("pairs", caption, _svg(lambda ax: draw_pairs(pair, boxes, ax), 4.8))
 
 
 def width_figure(shown: Shown, labels: pd.Categorical | None, name: str | None) -> Picture:

@@ -12,7 +12,19 @@ from ..shown import Shown
 from ..tables import Table, cell, percent, told_apart
 from ..widths import WidthReport
 
-__all__ = ["interval_csv", "interval_table", "lead_sentence"]
+__all__ = [
+    "Columns",
+    "chance",
+    "csv_of",
+    "interval_csv",
+    "interval_table",
+    "lead_sentence",
+    "marks",
+    "size_in_words",
+    "table_of",
+]
+
+Columns = dict[str, Any]  # of a table, by their head
 
 _ROWS = 200  # intervals that are listed
 _COLUMNS = 8  # of the model that are listed beside them
@@ -25,29 +37,33 @@ def lead_sentence(shown: Shown, report: WidthReport) -> str:
     attrs, line = shown.attrs, report.iloc[0]
     start = f"{percent(1 - attrs['alpha'])} intervals of {attrs['response']}"
     where = "the training points" if shown.training else f"{len(shown.frame)} new rows"
-    sentence = f"{start} at {where} {_wide(shown, line)}"
+    sentence = f"{start} at {where} {size_in_words(shown)}"
     hits = shown.hits[~np.isnan(shown.hits)]
     if not len(hits):
         return f"{sentence}."
     sentence += f"; {int(hits.sum())} of {len(hits)} new responses are inside ({percent(np.mean(hits))})."
+    return f"{sentence}{chance(line, hits)}"
+
+
+def chance(line: pd.Series, hits: np.ndarray) -> str:
+    """Whether as many hits were to be expected, from a line of a `WidthReport`; "" where nobody knows."""
     low, high = line["expected_lower"] * len(hits), line["expected_upper"] * len(hits)
     if np.isnan(low):
-        return sentence
+        return ""
     if hits.sum() < round(low):
-        return f"{sentence} That is fewer than chance explains: {low:.0f} to {high:.0f} were expected."
-    return f"{sentence} Between {low:.0f} and {high:.0f} would be no surprise."
+        return f" That is fewer than chance explains: {low:.0f} to {high:.0f} were expected."
+    return f" Between {low:.0f} and {high:.0f} would be no surprise."
 
 
-def _wide(shown: Shown, line: pd.Series) -> str:
+def size_in_words(shown: Shown) -> str:
     """The size of the intervals in words: half widths where they lie about their predictions."""
     finite = np.isfinite(shown.widths)
     if not finite.any():
         return "are infinite" if len(shown.widths) else "are none"
     widths, side = shown.widths[finite], shown.attrs["side"]
     if side != "two-sided":
-        return (
-            f"reach {cell(line['mean'])} {'above' if side == 'upper' else 'below'} predictions on average"
-        )
+        where = "above" if side == "upper" else "below"
+        return f"reach {cell(float(np.mean(widths)))} {where} predictions on average"
     centre = 0.5 * (shown.lower[finite] + shown.upper[finite])
     if np.mean(np.abs(shown.mean[finite] - centre)) > 0.05 * np.mean(widths):
         text, half = f"are {cell(float(np.mean(widths)))} wide on average", 1.0
@@ -63,38 +79,45 @@ def _wide(shown: Shown, line: pd.Series) -> str:
 def interval_table(shown: Shown, predictors: list[str]) -> Table:
     """The first new rows: what was predicted, what came, and the columns that the model uses."""
     listed = predictors[:_COLUMNS]
-    columns = _columns(shown, listed)
+    cut = f"The first {_COLUMNS} of {len(predictors)} columns that the model uses."
+    return table_of(shown.frame.index, _columns(shown, listed), cut if len(predictors) > _COLUMNS else "")
+
+
+def table_of(index: pd.Index, columns: Columns, note: str) -> Table:
+    """The first rows of columns (m,), under the labels of the rows."""
     header = ["row", *columns]
-    values = [list(map(_plain, each[:_ROWS])) for each in (shown.frame.index, *columns.values())]
+    values = [list(map(_plain, each[:_ROWS])) for each in (index, *columns.values())]
     texts = [values[0], *(told_apart(each, _LETTERS) for each in values[1:])]
     lines = list(map(list, zip(*texts, strict=True)))
-    notes = []
-    if len(shown.frame) > _ROWS:
-        notes.append(f"The first {_ROWS} of {len(shown.frame)} rows.")
-    if len(predictors) > _COLUMNS:
-        notes.append(f"The first {_COLUMNS} of {len(predictors)} columns that the model uses.")
-    return Table("", header, lines, " ".join(notes))
+    rows = f"The first {_ROWS} of {len(index)} rows." if len(index) > _ROWS else ""
+    return Table("", header, lines, f"{rows} {note}".strip())
 
 
 def interval_csv(shown: Shown, predictors: list[str]) -> str:
     """All new rows as CSV; without the columns of the model where they are many, "" for too many rows."""
     index = shown.frame.index
+    return csv_of(index, _columns(shown, predictors)) or csv_of(index, _columns(shown, []))
+
+
+def csv_of(index: pd.Index, columns: Columns) -> str:
+    """Columns (m,) as CSV, or "" where that is too long for a page."""
     label = "row" if index.nlevels == 1 else [name or f"row {i}" for i, name in enumerate(index.names)]
-    for listed in (predictors, []):
-        made = pd.DataFrame(_columns(shown, listed)).set_axis(index)
-        text = made.to_csv(index_label=label, float_format="%.7g", lineterminator="\n")
-        if len(text) <= _CSV:
-            return text
-    return ""
+    made = pd.DataFrame(columns).set_axis(index)
+    text = made.to_csv(index_label=label, float_format="%.7g", lineterminator="\n")
+    return text if len(text) <= _CSV else ""
 
 
-def _columns(shown: Shown, predictors: list[str]) -> dict[str, Any]:
+def marks(hits: np.ndarray) -> np.ndarray:
+    """Hits in words, "" where they are not known."""
+    return np.where(np.isnan(hits), "", np.where(hits == 1.0, "yes", "missed"))
+
+
+def _columns(shown: Shown, predictors: list[str]) -> Columns:
     """Columns of the tables, by their head; those of the model under another name where one is taken."""
-    columns: dict[str, Any] = {"prediction": shown.mean, "lower": shown.lower, "upper": shown.upper}
+    columns: Columns = {"prediction": shown.mean, "lower": shown.lower, "upper": shown.upper}
     if shown.y is not None and np.isfinite(shown.y).any():
-        marks = np.where(shown.hits == 1.0, "yes", "missed")
         columns["actual"] = shown.y
-        columns["inside"] = np.where(np.isnan(shown.hits), "", marks)
+        columns["inside"] = marks(shown.hits)
     for name in predictors:
         head = f"{name} (column)" if name in columns else str(name)
         columns[head] = shown.frame[name].to_numpy()
