@@ -7,6 +7,7 @@ import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
+import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
@@ -185,6 +186,19 @@ def test_work_in_threads_leaves_the_filters_of_warnings_as_they_were(tmp_path):
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(work, range(6)))
     assert warnings.filters == before
+
+
+def test_reports_in_threads_leave_the_settings_of_matplotlib_as_they_were(tmp_path):
+    before = dict(matplotlib.rcParams)
+
+    def work(place):
+        RESULTS.report(tmp_path / f"{place}.html", FRAME.iloc[:3], 0.2, progress=False)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(16)))
+    assert dict(matplotlib.rcParams) == before
+    pages = {path.read_bytes() for path in tmp_path.glob("*.html")}
+    assert len(pages) == 1
 
 
 def test_a_thread_that_is_quiet_leaves_the_others_their_warnings():

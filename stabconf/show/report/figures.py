@@ -1,6 +1,7 @@
 """The figures of a report as SVG: drawn without pyplot, so that no figure stays open."""
 
 import io
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ _WIDTH = 6.8  # inches
 _MARGIN = 0.1  # inches about a figure
 _TICKS = 5
 _DRAWN = 1500  # intervals
+_SETTINGS = threading.Lock()  # matplotlib's are of the whole process: reports in threads take turns
 
 
 def interval_figure(shown: Shown, x: str | None) -> Picture:
@@ -82,7 +84,7 @@ def _svg(draw: "Callable[[Axes], Axes]", height: float) -> bytes:
     ax.locator_params(nbins=_TICKS)  # ticks take most of the time
     draw(ax)
     out = io.BytesIO()
-    with rc_context({"svg.hashsalt": "stabconf", "svg.fonttype": "path"}):
+    with _SETTINGS, rc_context({"svg.hashsalt": "stabconf", "svg.fonttype": "path"}):
         # Cut to what is drawn; a layout engine, or "tight", would draw it all once more to measure it.
         bounds = figure.get_tightbbox().padded(_MARGIN)
         undated = {"Date": None, "Creator": None}
