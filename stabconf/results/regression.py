@@ -72,9 +72,10 @@ class Results(ObjectiveResults):
         penalty. Parameters of losses, Huber's threshold say, are in units of it."""
         spans = self._design.intercept is not None or self._fitted.constant is not None
         model = self.model
-        return residual_scale(
+        sigma, _ = residual_scale(
             self._X, self._design.y, self._weights, spans, model.standardize, model.solving
         )
+        return sigma
 
     def predictor(
         self,

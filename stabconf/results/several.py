@@ -215,6 +215,16 @@ class SeveralResults(SeveralTables):
         ``predicted_mean`` and ``summary_frame(alpha)`` have the responses as columns, the latter with
         ``mean``, ``obs_ci_lower`` and ``obs_ci_upper`` below each; arguments are those of
         `conf_int_conformal`.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import statecrime
+        >>> res = stabconf.fit("violent + murder ~ poverty + urban", statecrime.load_pandas().data)
+        >>> made = res.get_prediction({"poverty": [12.0], "urban": [60.0]}, alpha=0.1)
+        >>> made.summary_frame()["murder"].round(1)
+           mean  obs_ci_lower  obs_ci_upper
+        0   3.3          -2.1           8.6
         """
         method = method or self.default_method
         return SeveralPrediction(self, exog, self._level(alpha), {"method": method, **options})
@@ -282,7 +292,18 @@ class SeveralResults(SeveralTables):
         return pd.Series(p, index=self._new_rows(new)[1], name="p")
 
     def tau(self, exog: New = None, bound: Bound = None) -> pd.DataFrame:
-        """Stability bounds, as `Results.tau`, under a column level for the response."""
+        """Stability bounds, as `Results.tau`, under a column level for the response.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import statecrime
+        >>> data = statecrime.load_pandas().data
+        >>> res = stabconf.fit("violent + murder ~ poverty + urban", data, loss="huber")
+        >>> bounds = res.tau({"poverty": [12.0], "urban": [60.0]})
+        >>> list(bounds.columns.get_level_values("response").unique())
+        ['violent', 'murder']
+        """
         made = {name: fit.tau(exog, bound) for name, fit in self.components.items()}
         return pd.concat(made, axis=1, names=["response", None])
 

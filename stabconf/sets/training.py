@@ -73,7 +73,7 @@ def fit_rows(
         spans = kinds.intercept is not None or constant is not None
         centre, scale = location_scale(y, loss.level if spans else None)
         if loss.in_unit(2.0) != loss:
-            sigma, before = _scale_fit(rows, y, weights, spans, True, model.solving)
+            sigma, before = residual_scale(rows, y, weights, spans, True, model.solving)
             loss = loss.in_unit(sigma / scale if sigma > _PERFECT * scale else 1.0)
     solution = _solve(Problem(rows, (y - centre) / scale, loss, *weights), model.solving)
     if before is not None and not before.success:
@@ -89,24 +89,12 @@ def residual_scale(
     spans: bool,
     standardize: bool,
     solving: Solving,
-) -> float:
-    """sigma: 1.4826 times the median absolute residual of a LAD fit (theory, section 2).
+) -> tuple[float, Solution]:
+    """sigma, 1.4826 times the median absolute residual of a LAD fit (theory, section 2), and that fit.
 
     ``rows`` (n, p) are standardised, ``y`` (n,) is in its own units, ``weights`` are those of ridge and
     lasso; ``spans`` says whether a constant lies in the span of the design.
     """
-    return _scale_fit(rows, y, weights, spans, standardize, solving)[0]
-
-
-def _scale_fit(
-    rows: np.ndarray,
-    y: np.ndarray,
-    weights: tuple[np.ndarray, np.ndarray],
-    spans: bool,
-    standardize: bool,
-    solving: Solving,
-) -> tuple[float, Solution]:
-    """sigma, and the LAD fit that it is from."""
     centre, scale = location_scale(y, 0.5 if spans else None) if standardize else (0.0, 1.0)
     problem = Problem(rows, (y - centre) / scale, LAD(), *weights)
     solution = _solve(problem, solving)
