@@ -2,8 +2,15 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, settings
 
 import stabconf
+
+# The same examples in every run; `pytest --hypothesis-profile=fresh --hypothesis-seed=N` draws others.
+patient = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "database": None}
+settings.register_profile("fresh", **patient)
+settings.register_profile("steady", **patient, derandomize=True)
+settings.load_profile("steady")
 
 
 @pytest.fixture(scope="session")

@@ -78,7 +78,33 @@ def conic_minimiser(X, v, loss, ridge, lasso, tilt=None):
     theta = program.solve(quadratic)[:p]
     if loss.name in _CURVES and not len(active):
         theta = _polished(X, v, _CURVES[loss.name](loss), ridge, tilt, theta)
+    if loss.kind == "step":
+        theta = _exactly_fitted(X, v, loss, ridge, lasso, tilt, theta)
     return theta
+
+
+def _exactly_fitted(X, v, loss, ridge, lasso, tilt, theta):
+    """The best of a solution of cones and of those that make its small residuals, and its small
+    coefficients under an L1 penalty, exactly 0: cones end near a corner, the minimiser is at it."""
+    pull = np.zeros(len(theta)) if tilt is None else np.asarray(tilt)
+    down, up = loss.slopes
+
+    def value(point):
+        return objective(X, v, loss, ridge, lasso, point) + pull @ point
+
+    best = theta
+    for small in 10.0 ** np.arange(-9.0, -1.0):
+        r = v - X @ theta
+        flat = np.flatnonzero((lasso > 0) & (np.abs(theta) < small))
+        on = np.abs(r) < small * max(1.0, np.abs(v).max())
+        fixed = np.vstack([X[on], np.eye(len(theta))[flat]])
+        right = np.concatenate([v[on], np.zeros(len(flat))])
+        slope = np.where(r > 0, up, -down)
+        linear = pull + lasso * np.sign(theta) - X[~on].T @ slope[~on]
+        system = np.block([[np.diag(ridge), fixed.T], [fixed, np.zeros((len(fixed), len(fixed)))]])
+        point = np.linalg.lstsq(system, np.concatenate([-linear, right]), rcond=None)[0][: len(theta)]
+        best = min(best, point, key=value)
+    return best
 
 
 def _polished(X, v, curve, ridge, tilt, theta):

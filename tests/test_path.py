@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import KINDS, draw, fits_of
 from referee import conic_minimiser
@@ -52,7 +52,7 @@ def test_a_path_goes_through_refits_at_fifty_tilts(loss, kind):
         np.testing.assert_allclose(on_path, tilted(fits, -share * far * row), atol=2e-5)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(
     loss=st.sampled_from(CLIPPED),
     kind=st.sampled_from(KINDS),
@@ -131,7 +131,7 @@ def test_a_start_that_is_off_is_brought_to_the_minimiser():
         np.testing.assert_allclose(fit.theta, minimise(problem).x, atol=1e-8)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(seed=st.integers(0, 100_000), weighted=st.booleans(), ray=st.booleans())
 def test_what_rows_leave_uncovered_is_what_a_grid_says(seed, weighted, ray):
     rng = np.random.default_rng(seed)
@@ -151,7 +151,7 @@ def test_what_rows_leave_uncovered_is_what_a_grid_says(seed, weighted, ray):
         assert (heap < mass) == any(low <= t <= high for low, high in pieces)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(seed=st.integers(0, 100_000))
 def test_decided_stretches_hold_for_every_error_within_the_bounds(seed):
     rng = np.random.default_rng(seed)

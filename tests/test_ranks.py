@@ -28,7 +28,7 @@ def test_p_value_and_order_statistic_are_one_rule(n, alpha):
         assert (Peers(len(scores)).p(scores >= score) > alpha) == (score <= limit)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6), st.integers(1, 60), st.integers(1, 400), st.booleans())
 def test_kth_of_lines_is_the_sort(seed, n, m, ties):
     rng = np.random.default_rng(seed)
