@@ -21,7 +21,6 @@ __all__ = [
     "conformal_rank",
     "kth_of_lines",
     "kth_smallest",
-    "window_lines",
 ]
 
 Index = int | slice | np.ndarray
@@ -289,20 +288,6 @@ def kth_of_lines(offset: np.ndarray, slope: np.ndarray, rank: Rank, r: np.ndarra
     return out
 
 
-def window_lines(
-    offset: np.ndarray, slope: np.ndarray, rank: Rank, low: float, high: float
-) -> tuple[np.ndarray, np.ndarray, Rank]:
-    """The lines that can be the order statistic for some r in ``[low, high]``, and the rank among them.
-
-    Returns
-    -------
-    offset, slope : arrays
-    rank : Rank
-    """
-    rows, near = rank.window(offset + low * slope, offset + high * slope)
-    return offset[rows], slope[rows], near
-
-
 def _narrow(offset: np.ndarray, slope: np.ndarray, rank: Rank, r: np.ndarray, out: np.ndarray) -> None:
     """Fill ``out`` for ascending ``r``; see `kth_of_lines`."""
     if len(r) == 0:
@@ -313,7 +298,7 @@ def _narrow(offset: np.ndarray, slope: np.ndarray, rank: Rank, r: np.ndarray, ou
     if r[0] == r[-1]:
         out[:] = rank.kth(offset + r[0] * slope)
         return
-    offset, slope, rank = window_lines(offset, slope, rank, r[0], r[-1])
+    rows, near = rank.window(offset + r[0] * slope, offset + r[-1] * slope)
     half = len(r) // 2
     for part in (slice(None, half), slice(half, None)):
-        _narrow(offset, slope, rank.take(part), r[part], out[part])
+        _narrow(offset[rows], slope[rows], near.take(part), r[part], out[part])

@@ -9,7 +9,7 @@ from referee import p_value, refit
 
 from stabconf.losses import LAD, Huber, LogCosh, Power, PseudoHuber, Quantile, Squared
 from stabconf.solvers import Problem, minimise
-from stabconf.stability import BOUNDS, default_bound, new_rows, reach
+from stabconf.stability import BOUNDS, default_bound, reach
 
 ALPHAS = (0.05, 0.1, 0.3, 0.5)
 
@@ -102,7 +102,7 @@ def test_no_prediction_moves_by_more_than_tau(loss, kind):
             rows = np.vstack([drawn.X, drawn.new])
             moved = np.abs(centre + scale * (rows @ theta) - base.predict(rows)) / fits.scale
             for bound in bounds_for(loss):
-                moves = reach(base, new_rows(base, drawn.new, bound), bound)
+                moves = reach(base, drawn.new, bound)
                 t = np.array([max(base.steepest(1), base.steepest(-1))])
                 tau = np.append(moves.tau(t)[0], moves.shift(t)[0])
                 assert np.all(moved <= tau * (1 + 1e-6) + 1e-6), bound
@@ -117,7 +117,7 @@ def test_movement_at_z_is_within_tau_of_its_tilt_for_losses_without_lipschitz_co
         residuals, theta, _, scale = refit(drawn.X, drawn.y, drawn.new, z, loss, drawn.ridge, drawn.lasso)
         t = base.slope(np.abs(residuals[-1:]) / scale, int(np.sign(residuals[-1])))
         for bound in bounds_for(loss):
-            tau = reach(base, new_rows(base, drawn.new, bound), bound).tau(t)[0]
+            tau = reach(base, drawn.new, bound).tau(t)[0]
             assert np.all(np.abs(drawn.X @ (theta - base.solution.x)) <= tau * (1 + 1e-6) + 1e-6)
         assert fits.scale == pytest.approx(scale)
 

@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..losses import Loss
 from ..path import BandEnds, BandPath, BandRows, ClippedFit, Piece, Polyline, ends_within
 from ..rank import Peers, Rank, kth_of_lines
-from ..stability import new_rows, reach
+from ..stability import reach
 from ..threads import one_thread
 from .candidates import candidate_p, known_or_refitted, parts_of
 from .exact.clipped import ClippedSets
@@ -218,12 +218,11 @@ class _Moved:
 
     def __init__(self, fits: Fits, rows: np.ndarray, bound: str, sign: int) -> None:
         base = fits.base
-        new = new_rows(base, rows, bound)
-        found = reach(base, new, bound)
+        found = reach(base, rows, bound)
         slope = np.full(found.count, max(base.steepest(-1), base.steepest(1)))
         ((_, metric, _, self.moves),) = found.groups(slope)
-        self.place = new.place
-        self.own = fits.scale * found.shift(slope)[new.place]
+        self.place = found.place
+        self.own = fits.scale * found.shift(slope)[found.place]
         self.eta = base.predict(rows)
         self.scores = sign * base.solution.r
         self.norms = metric.rows

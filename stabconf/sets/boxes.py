@@ -17,7 +17,7 @@ from ..errors import AssumptionError
 from ..losses import Loss
 from ..path import Polyline
 from ..rank import Peers, Rank
-from ..stability import NormReach, default_bound, needs_range, new_rows, reach
+from ..stability import Reach, default_bound, needs_range, reach
 from .candidates import known_or_refitted, parts_of
 from .exact import make_sets
 from .exact.clipped import ClippedSets
@@ -101,7 +101,7 @@ def stable_boxes(fits: SeveralFits, asked: Request) -> list[Intervals]:
     """
     bound = asked.bound or default_bound(fits.loss)
     for one in fits.each:
-        new_rows(one.base, one.base.problem.X[:1], bound)  # refuses where its assumptions fail
+        reach(one.base, one.base.problem.X[:1], bound)  # refuses where its assumptions fail
     if bound == "paper" and needs_range(fits.loss):
         raise AssumptionError(
             f"bound='paper' says nothing of loss {fits.loss.describe()} beyond the range of the training "
@@ -133,9 +133,7 @@ class _Joint:
     def __init__(self, fits: SeveralFits, rows: np.ndarray, bound: str, rank: Rank) -> None:
         self.shares = fits.shares
         self.rank = rank
-        self.moves: list[NormReach] = []
-        for one in fits.each:
-            self.moves.append(reach(one.base, new_rows(one.base, rows, bound, shared=False), bound))
+        self.moves = [reach(one.base, rows, bound, shared=False) for one in fits.each]
         self.m = len(rows)
 
     def level(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -162,7 +160,7 @@ class _Joint:
         shift = [np.where(far, 0.0, move.shift(np.where(far, 0.0, slope))) for move, slope in ends]
         return u, np.column_stack(shift), plain
 
-    def _steepest(self, move: NormReach) -> float:
+    def _steepest(self, move: Reach) -> float:
         return max(move.base.steepest(-1), move.base.steepest(1))
 
     def _slopes(self, u: np.ndarray) -> list[np.ndarray]:
@@ -191,7 +189,6 @@ class _Joint:
             return out
         sizes = np.array([np.abs(move.residuals) for move in self.moves]) * self.shares[:, None]
         norms = np.array([move.base.metric(move.widest).rows for move in self.moves])
-        moved = [move.ceilings(Score(), self.rank)[1] for move in self.moves]
         norms = norms * self.shares[:, None]
         for order in (np.max(norms, axis=0), np.max(sizes, axis=0)):
             u = np.maximum(1e-3, 2.0 * plain)
@@ -199,8 +196,8 @@ class _Joint:
             last = np.minimum(last, len(rows) - 1)
             high, rise = (np.maximum.accumulate(each[:, rows], axis=1)[:, last] for each in (sizes, norms))
             for _ in range(_DOUBLINGS):
-                ways = zip(high, rise, moved, self._slopes(u), strict=True)
-                above = np.maximum.reduce([top + rate * move(t) for top, rate, move, t in ways])
+                ways = zip(high, rise, self.moves, self._slopes(u), strict=True)
+                above = np.maximum.reduce([top + rate * move.moves_at(t) for top, rate, move, t in ways])
                 out = np.where(np.isinf(out) & (above <= u), u, out)
                 u = 2.0 * u
         return out

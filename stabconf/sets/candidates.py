@@ -14,7 +14,7 @@ import numpy as np
 
 from ..path import ties_of
 from ..rank import Peers
-from ..stability import BaseFit, default_bound, needs_range, new_rows, reach
+from ..stability import BaseFit, default_bound, needs_range, reach
 from ..threads import one_thread
 from .exact import make_sets
 from .fits import Fits, Residuals
@@ -34,7 +34,7 @@ def check_bound(fits: Fits, bound: str | None, side: str) -> str | None:
     if bound is None and not (fits.loss.kind != "step" or np.all(fits.ridge > 0)):
         return None
     bound = bound or default_bound(fits.loss)
-    new_rows(fits.base, fits.problem.X[:1], bound)  # refuses where its assumptions fail
+    reach(fits.base, fits.problem.X[:1], bound)  # refuses where its assumptions fail
     return bound
 
 
@@ -152,7 +152,7 @@ def row_tau(fits: Fits, row: np.ndarray, bound: str, z: float | None = None) -> 
     if free:
         return np.append(np.zeros(fits.n), np.inf)
     base = fits.base
-    moves = reach(base, new_rows(base, row, bound), bound)
+    moves = reach(base, row, bound)
     slope = np.array([max(base.steepest(-1), base.steepest(1))])
     if z is not None:
         distance = (z - base.predict(row)) / fits.scale
@@ -166,7 +166,7 @@ def _bounds(
     """Lower and upper bounds on the p-values (2, g) from the base fit; 0 and 1 where they are infinite."""
     base = fits.base
     w = (z - base.centre) / base.scale
-    moves = reach(base, new_rows(base, np.repeat(row[None], len(w), axis=0), bound), bound)
+    moves = reach(base, np.repeat(row[None], len(w), axis=0), bound)
     distance = w - row @ base.solution.x
     before = moves.before(np.zeros(len(w)))
     down, up = _slope_range(base, distance, before)

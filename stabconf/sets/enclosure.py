@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..rank import Rank
-from ..stability import BaseFit, NewRows, NormReach, new_rows, reach
+from ..stability import BaseFit, Reach, reach
 from .score import Score
 
 __all__ = ["Enclosure", "Outer", "enclose", "outer_residuals", "steepest_moves"]
@@ -54,7 +54,7 @@ def enclose(
 def steepest_moves(base: BaseFit, rows: np.ndarray, bound: str) -> tuple[np.ndarray, np.ndarray]:
     """Bounds on the moves of training rows (m, n) and of the new rows themselves (m,), for every
     response."""
-    moves = reach(base, new_rows(base, rows, bound), bound)
+    moves = reach(base, rows, bound)
     slope = np.full(moves.count, max(base.steepest(-1), base.steepest(1)))
     return moves.tau(slope), moves.shift(slope)
 
@@ -62,7 +62,7 @@ def steepest_moves(base: BaseFit, rows: np.ndarray, bound: str) -> tuple[np.ndar
 @dataclass(frozen=True)
 class Outer:
     """How far an end lies from the prediction, what of that is due to stability, and the prediction's own
-    move in it: (g,) arrays in units of the response, one entry per norm of `NewRows`."""
+    move in it: (g,) arrays in units of the response, one entry per norm of `Reach`."""
 
     distance: np.ndarray
     surcharge: np.ndarray
@@ -76,8 +76,7 @@ class Enclosure:
     Attributes
     ----------
     base : BaseFit
-    new : NewRows
-    moves : NormReach
+    moves : Reach
     prediction : (m,) array
     rank : Rank
     score : Score
@@ -86,8 +85,7 @@ class Enclosure:
     """
 
     base: BaseFit
-    new: NewRows
-    moves: NormReach
+    moves: Reach
     prediction: np.ndarray
     rank: Rank
     score: Score
@@ -104,8 +102,8 @@ class Enclosure:
         own: np.ndarray | float,
     ) -> "Enclosure":
         """Of new rows (m, p), by a bound's name."""
-        new = new_rows(base, rows, bound, rank.shared and not np.ndim(own))
-        return cls(base, new, reach(base, new, bound), base.predict(rows), rank, score, own)
+        moves = reach(base, rows, bound, rank.shared and not np.ndim(own))
+        return cls(base, moves, base.predict(rows), rank, score, own)
 
     def quantile(self, t: np.ndarray, direction: int, inner: bool = False) -> np.ndarray:
         """The order statistic of upper (``inner``: lower) bounds on the scores, in units of new rows
@@ -129,7 +127,7 @@ class Enclosure:
         m = len(self.prediction)
         ends = {-1: np.full(m, -np.inf), 1: np.full(m, np.inf)}
         for direction in directions:
-            distance = self._inner_distance(direction)[self.new.place]
+            distance = self._inner_distance(direction)[self.moves.place]
             ends[direction] = self.prediction + direction * self.base.scale * distance
         empty = ~(ends[-1] <= ends[1])
         return np.where(empty, np.nan, ends[-1]), np.where(empty, np.nan, ends[1])
@@ -172,10 +170,10 @@ class Enclosure:
         out = np.full(self.moves.count, np.inf)
         if not self.base.problem.loss.concave_slope:
             return out
-        lines, move_at = self.moves.ceilings(self.score, self.rank)
+        lines = self.base.ceilings(self.score, self.rank, self.moves.metric)
         r = np.broadcast_to(np.maximum(1.0, 2.0 * np.abs(self.plain)), self.moves.count)
         for _ in range(_DOUBLINGS):
-            move = move_at(self.base.slope(r, direction))
+            move = self.moves.moves_at(self.base.slope(r, direction))
             above = self.own * np.minimum.reduce([height + rise * move for height, rise in lines])
             out = np.where(np.isinf(out) & (above <= r), r, out)
             r = 2.0 * r

@@ -13,7 +13,7 @@ import numpy as np
 from ..losses import Loss
 from ..rank import Peers, Rank
 from ..solvers import TieBreak
-from ..stability import FrozenFit, default_bound, frozen_fit, new_rows
+from ..stability import FrozenFit, default_bound, frozen_fit, reach
 from .fits import Fits
 from .heldout import ends_around, fit_without, split_units
 from .intervals import Intervals, ranked_intervals
@@ -107,7 +107,7 @@ class FrozenSets:
         stable: dict[float, _Table] = {}
         if "stable" in methods:
             bound = default_bound(fits.loss)
-            new_rows(fits.base, fits.base.problem.X[:1], bound)  # refuses where its assumptions fail
+            reach(fits.base, fits.base.problem.X[:1], bound)  # refuses where its assumptions fail
             for alpha in alphas:
                 rank = Peers(fits.n).rank(alpha)
                 made, below = frozen_fit(fits.base, bound, asked.score, rank, _ENTRIES // len(alphas))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..stability import default_bound, needs_range, new_rows
+from ..stability import default_bound, needs_range, reach
 from .enclosure import Enclosure, enclose, steepest_moves
 from .intervals import Intervals, ranked_intervals
 from .request import Request
@@ -20,7 +20,7 @@ __all__ = ["enclosed", "stable"]
 def stable(fits: Any, asked: Request) -> list[Intervals]:
     """Stable intervals for new rows, one record per alpha; ``fits`` are `Fits`."""
     bound = asked.bound or default_bound(fits.loss)
-    new_rows(fits.base, fits.base.problem.X[:1], bound)  # refuses where its assumptions fail
+    reach(fits.base, fits.base.problem.X[:1], bound)  # refuses where its assumptions fail
     return [enclosed(fits, asked, alpha, bound) for alpha in asked.alphas]
 
 
@@ -40,9 +40,9 @@ def enclosed(fits: Any, asked: Request, alpha: float, bound: str) -> Intervals:
         ask = Enclosure.of(fits.base, asked.rows, bound, peers.rank(alpha).within(), asked.score, own)
         for direction in directions:
             each = ask.outer(direction)
-            ends[direction] = ask.prediction + direction * each.distance[ask.new.place]
-            surcharge = surcharge + each.surcharge[ask.new.place]
-            tau = np.maximum(tau, each.tau[ask.new.place])
+            ends[direction] = ask.prediction + direction * each.distance[ask.moves.place]
+            surcharge = surcharge + each.surcharge[ask.moves.place]
+            tau = np.maximum(tau, each.tau[ask.moves.place])
         if inner is not None:
             inner = ask.inner(directions)
         if bound == "paper" and needs_range(fits.loss):

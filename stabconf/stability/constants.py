@@ -1,13 +1,20 @@
 """The constants of the paper, by its names (theory, section 4).
 
-`Results.constants` and the summary show them; the bounds of `paper` are made of them.
+`Results.constants` and the summary show them; the bound "paper" is made of them.
 """
+
+import math
 
 import numpy as np
 
 from ..losses import Loss
 
-__all__ = ["largest_loss", "named_constants"]
+__all__ = ["largest_loss", "named_constants", "needs_range"]
+
+
+def needs_range(loss: Loss) -> bool:
+    """Whether the constants hold only for responses in the range of the training ones."""
+    return math.isinf(loss.lipschitz)
 
 
 def largest_loss(loss: Loss, spread: float) -> float:

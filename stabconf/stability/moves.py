@@ -1,52 +1,83 @@
 """Stability bounds: how far a tilt moves every training score and the new prediction (theory, section 4).
 
-`reach` makes one of these classes by its name, for new rows around a base fit. The enclosures of sets, and
-fixed points of exact ones, ask for order statistics of bounds on the training scores.
+`reach` makes one of these classes by its name, for new rows around a base fit. They differ in the metric
+(the penalty alone, or with the curvature of the loss on a region that the fit provably does not leave) and
+in using the norm or the ball. Enclosures of sets ask for order statistics of bounds on the scores.
+
+What depends on a new row through its norm alone is computed once per entry of ``grid``, and rows look it up
+by ``place``. Norms of many rows are rounded up by at most 0.4 % to an absolute grid, so that a million rows
+have some thousand entries; otherwise every row is its own entry.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
 
+from ..errors import AssumptionError, InputError
 from ..losses import Loss
-from ..rank import Rank, Scoring, kth_of_lines, window_lines
-from .base_fit import BaseFit, Level, Metric
-from .row_norms import NewRows
+from ..rank import Rank, Scoring, kth_of_lines
+from .base_fit import BaseFit, Metric
+from .constants import largest_loss, needs_range
 
-__all__ = ["WORN", "BallReach", "Ceilings", "CurvatureReach", "Group", "NormReach", "region_growth"]
+__all__ = ["BOUNDS", "WORN", "Reach", "default_bound", "reach", "region_growth"]
 
 Group = tuple[slice | np.ndarray, Metric, np.ndarray, np.ndarray]  # which, metric, norms, move
-_Window = tuple[Scoring, float, float, tuple[np.ndarray, np.ndarray, Rank]]  # low and high move, lines
-Ceilings = tuple[list[tuple[Level, Level]], Callable[[np.ndarray], np.ndarray]]
 
 _FINE, _COARSE, _FEW = 1.5, 4.0, 5000  # growth of curvature regions up to so many rows, and above
 WORN = 64.0  # curvature regions grow until norms are this many times those at the fit
 _BALL_ENTRIES = 2_000_000
+_MANY = 10_000  # rows from which on norms are rounded up
+_GRID = 250  # grid points per factor e
 
 
-class NormReach:
+class Reach:
     """Moves of size ``t |x_N| + start`` in one metric, the penalty's: tau_i = tbar a_i a_N.
 
     A move is the same kind of number for every row: a training row's score can change by ``move`` times
     its norm, the new row's prediction by ``move`` times its own. Rows that share a metric are treated
-    together, as a group ``(which, metric, norms, move)``. Arrays have one entry per norm of `NewRows`.
+    together, as a group ``(which, metric, norms, move)``. Arrays have one entry per norm of ``grid``.
+
+    Attributes
+    ----------
+    base : BaseFit
+    rows : (m, p) array
+    grid : (g,) array
+        Norms; ``inf`` where the metric says nothing about a row.
+    place : (m,) array of int
+        Each row's position in ``grid``.
     """
 
+    name = "norm"
     widest: float | None = None  # the region whose metric is valid for every move
+    by_norm = True  # whether rows are no more than their norms
 
     @classmethod
     def formula(cls, loss: Loss, penalised: bool) -> str:
         """tau_i in the symbols of the theory, for a loss and with or without a ridge penalty."""
         return f"{_steepest(loss)} a_i a_N"
 
-    def __init__(self, base: BaseFit, new: NewRows) -> None:
+    def __init__(self, base: BaseFit, rows: np.ndarray, shared: bool) -> None:
         self.base = base
-        self.new = new
-        self.count = len(new.grid)
+        self.rows = rows
+        self.grid = self._norms(rows)
+        self.place = np.arange(len(rows))
+        if shared and self.by_norm and len(rows) > _MANY:
+            self.grid, self.place = _round_up(self.grid)
+        self.count = len(self.grid)
         self._groups_at: tuple[np.ndarray, list[Group]] | None = None
-        self._windows: dict[float, _Window] = {}
+
+    def _norms(self, rows: np.ndarray) -> np.ndarray:
+        """Norms of new rows (m,) in the metric of the base fit; refuses where assumptions fail."""
+        problem = self.base.problem
+        if not np.all(problem.ridge > 0):
+            raise AssumptionError(
+                f"the stable method with bound={self.name!r} and loss {problem.loss.describe()} gets its "
+                "strong convexity from the ridge part of the penalty, which is 0 here: use penalty > 0 "
+                "with l1_ratio < 1, or a loss with curvature such as 'huber' and bound='curvature'"
+            )
+        return self.base.metric(None).root.norms(rows)
 
     @property
     def residuals(self) -> np.ndarray:
@@ -55,7 +86,7 @@ class NormReach:
 
     @property
     def _widest_norms(self) -> np.ndarray:
-        return self.new.grid
+        return self.grid
 
     def groups(self, t: np.ndarray) -> list[Group]:
         """The groups at tilts ``t`` (g,); the last answer is kept, for it is asked for repeatedly."""
@@ -64,8 +95,11 @@ class NormReach:
         return self._groups_at[1]
 
     def _make_groups(self, t: np.ndarray) -> Iterator[Group]:
-        metric = self.base.metric(self.widest)
-        yield slice(None), metric, self._widest_norms, _move(t, self._widest_norms, metric.start)
+        yield slice(None), self.metric, self._widest_norms, self.moves_at(t)
+
+    def moves_at(self, t: np.ndarray) -> np.ndarray:
+        """Moves at tilts ``t`` (g,) in the metric that is valid for every move."""
+        return _move(t, self._widest_norms, self.metric.start)
 
     def shift(self, t: np.ndarray) -> np.ndarray:
         """Bound on the movement of each new row's own prediction (g,)."""
@@ -92,28 +126,9 @@ class NormReach:
         for which, metric, _, move in self.groups(t):
             move = np.where(move > metric.holds, np.inf, move)
             move = -move if inner else move
-            values, rates, near = self._lines(score, rank, metric, move)
-            out[which] = kth_of_lines(values, rates, near.take(which), move)
+            norms = score.norms(metric.rows)
+            out[which] = kth_of_lines(score.values(self.residuals), norms, rank.take(which), move)
         return np.maximum(out, 0.0) if not score.sign else out
-
-    def _lines(
-        self, score: Scoring, rank: Rank, metric: Metric, move: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, Rank]:
-        """Lines of the training scores that matter for these moves, remembered for smaller ones.
-
-        The tilt is followed down, so later moves in a metric lie between its start and the first ones.
-        """
-        low = float(np.min(move, initial=metric.start))
-        high = float(np.max(move, initial=metric.start))
-        values = score.values(self.residuals)
-        norms = score.norms(metric.rows)
-        if not (np.isfinite(low) and np.isfinite(high)):
-            return values, norms, rank
-        known = self._windows.get(metric.kappa)
-        if known is None or known[0] is not score or low < known[1] or high > known[2]:
-            known = (score, low, high, window_lines(values, norms, rank, low, high))
-            self._windows[metric.kappa] = known
-        return known[3]
 
     def tau(self, t: np.ndarray) -> np.ndarray:
         """Bounds on the movement of every training row's prediction (g, n)."""
@@ -122,47 +137,48 @@ class NormReach:
             out[which] = move[:, None] * metric.rows
         return out
 
-    def ceilings(self, score: Scoring, rank: Rank) -> Ceilings:
-        """Lines above the order statistic of upper bounds, and a function from t to their moves."""
-        metric = self._metric
-        return self.base.ceilings(score, rank, metric), lambda t: _move(t, self._widest_norms, metric.start)
-
     @property
-    def _metric(self) -> Metric:
+    def metric(self) -> Metric:
         """The metric that is valid for every move."""
         return self.base.metric(self.widest)
 
 
-class CurvatureReach(NormReach):
-    """As `NormReach`, with the loss's own curvature on the smallest region that holds the move.
+class CurvatureReach(Reach):
+    """As `Reach`, with the loss's own curvature on the smallest region that holds the move.
 
-    The norms of new rows are those of a reference Hessian; a metric's `inflation` and that of the
-    reference turn them into upper bounds on its own.
+    The norms of new rows are those of the base Hessian; a metric's `inflation` turns them into upper bounds
+    on its own.
     """
 
+    name = "curvature"
     widest = math.inf
 
     @classmethod
     def formula(cls, loss: Loss, penalised: bool) -> str:
         return f"{_steepest(loss)} |x_i| |x_N| in the norm of (P + sum_j m_j x_j x_j')^-1"
 
-    @cached_property
-    def _norms(self) -> np.ndarray:
-        return _move(self.base.base_root.inflation(self.new.root), self.new.grid)
+    def _norms(self, rows: np.ndarray) -> np.ndarray:
+        loss = self.base.problem.loss
+        if loss.kind == "step":
+            raise AssumptionError(
+                f"bound='curvature' needs a loss with curvature; {loss.describe()} has none: use "
+                "bound='norm' or 'ball'"
+            )
+        return self.base.base_root.norms(rows)
 
     @cached_property
     def _widest_norms(self) -> np.ndarray:
-        return _move(self.base.metric(self.widest).inflation, self._norms)
+        return _move(self.metric.inflation, self.grid)
 
     def _make_groups(self, t: np.ndarray) -> Iterator[Group]:
         if self.base.problem.loss.min_curvature(-np.inf, np.inf) > 0:  # the same everywhere
             yield from super()._make_groups(t)
             return
-        regions, level = self._regions(_move(t, self._norms))
-        for j, metric in enumerate([*regions, self.base.metric(self.widest)]):
+        regions, level = self._regions(_move(t, self.grid))
+        for j, metric in enumerate([*regions, self.metric]):
             which = np.flatnonzero(level == j)
             if len(which):
-                norms = _move(metric.inflation, self._norms[which])
+                norms = _move(metric.inflation, self.grid[which])
                 yield which, metric, norms, _move(t[which], norms, metric.start)
 
     def _regions(self, pull: np.ndarray) -> tuple[list[Metric], np.ndarray]:
@@ -192,12 +208,15 @@ class CurvatureReach(NormReach):
         return regions, np.searchsorted(np.maximum.accumulate(limits), pull, side="right")
 
 
-class BallReach(NormReach):
+class BallReach(Reach):
     """The ball form with the penalty's metric: it knows on which side each row moves.
 
     A tilt of size t towards ``direction`` moves row i by ``direction * t * (g_i +- a_i a_N) / 2``. Cost
     grows with n times m, memory does not.
     """
+
+    name = "ball"
+    by_norm = False
 
     @classmethod
     def formula(cls, loss: Loss, penalised: bool) -> str:
@@ -206,7 +225,7 @@ class BallReach(NormReach):
     def _span(self, which: np.ndarray, t: np.ndarray, direction: int) -> tuple[np.ndarray, np.ndarray]:
         """Lowest and highest movement of every training row, for the new rows ``which``."""
         metric = self.base.metric(None)
-        towards = (self.new.rows[which] @ metric.root.W.T) @ (self.base.problem.X @ metric.root.W.T).T
+        towards = (self.rows[which] @ metric.root.W.T) @ (self.base.problem.X @ metric.root.W.T).T
         size = np.outer(self._widest_norms[which], metric.rows)
         t = t[which, None]
         far = t * (towards + size) / 2.0
@@ -236,6 +255,100 @@ class BallReach(NormReach):
             yield np.arange(first, min(first + size, self.count))
 
 
+class PaperReach(Reach):
+    """The paper's own constants, with their assumptions; they bound the move between the fits at any two
+    responses, so they do not depend on the tilt.
+
+    - A Lipschitz loss and a ridge penalty: tau_i = 2 rho a_i a_N.
+    - A nu-smooth loss, a ridge penalty with nu a_N^2 < 1 ("nu < lambda"), and losses of at most C:
+      tau_i = 2 sqrt(2 nu C) a_i a_N / (1 - nu a_N^2).
+    - A strongly convex loss without penalty, in prediction space: tau_i = 2 rho / mu for every row.
+
+    C is the loss of the range of the training responses, which bounds the losses for responses and a
+    prediction in it; the slope is then at most rho = sqrt(2 nu C), also where the loss is not Lipschitz.
+    """
+
+    name = "paper"
+
+    @classmethod
+    def formula(cls, loss: Loss, penalised: bool) -> str:
+        slope = "sqrt(2 nu C)" if needs_range(loss) else "rho"
+        if not penalised:
+            return f"2 {slope} / mu, mu the least curvature of the loss"
+        return f"2 {slope} a_i a_N" + (" / (1 - nu a_N^2)" if needs_range(loss) else "")
+
+    def __init__(self, base: BaseFit, rows: np.ndarray, shared: bool) -> None:
+        super().__init__(base, rows, shared)
+        loss = base.problem.loss
+        if needs_range(loss) and self._penalised and np.any(loss.smoothness * self.grid**2 >= 1.0):
+            raise AssumptionError(
+                f"bound='paper' for the smooth loss {loss.describe()} assumes nu < lambda: nu times the "
+                "squared norm of each new row must be below n times the penalty: raise penalty, or use "
+                "bound='curvature'"
+            )
+
+    @property
+    def _penalised(self) -> bool:
+        return bool(np.all(self.base.problem.ridge > 0))
+
+    def _norms(self, rows: np.ndarray) -> np.ndarray:
+        problem = self.base.problem
+        loss = problem.loss
+        if self._penalised:
+            if not needs_range(loss) or math.isfinite(loss.smoothness):
+                return super()._norms(rows)
+            raise AssumptionError(
+                f"bound='paper' assumes a Lipschitz loss or a smooth one; {loss.describe()} is neither: "
+                "use bound='curvature' or 'norm', or a loss such as 'huber'"
+            )
+        if problem.ridge.any() or problem.lasso.any() or not loss.min_curvature(-np.inf, np.inf) > 0:
+            raise AssumptionError(
+                "bound='paper' without the ridge part of the penalty assumes a strongly convex loss and no "
+                f"penalty at all; loss {loss.describe()} with this penalty is not that: use penalty > 0 "
+                "with l1_ratio < 1, or bound='curvature'"
+            )
+        return np.ones(len(rows))  # predictions themselves are what moves
+
+    def moves_at(self, t: np.ndarray) -> np.ndarray:
+        loss = self.base.problem.loss
+        factor: np.ndarray | float = 2.0 * loss.lipschitz
+        if needs_range(loss):
+            worst = largest_loss(loss, float(np.ptp(self.base.problem.v)))
+            factor = 2.0 * math.sqrt(2.0 * loss.smoothness * worst)
+            if self._penalised:
+                factor = factor / (1.0 - loss.smoothness * self.grid**2)
+            else:
+                factor = factor / float(loss.min_curvature(-np.inf, np.inf))
+        return factor * self.grid + self.metric.start
+
+    @property
+    def metric(self) -> Metric:
+        base = self.base
+        if self._penalised:
+            return base.metric(None)
+        start = float(base.base_root.norms(base.residual[None])[0])
+        return Metric(base.base_root, math.inf, np.ones(base.n), 1.0, start)
+
+
+BOUNDS = {each.name: each for each in (CurvatureReach, Reach, BallReach, PaperReach)}
+
+
+def default_bound(loss: Loss) -> str:
+    """The bound used when none is named: "curvature" where the loss has any, else "norm"."""
+    return "norm" if loss.kind == "step" else "curvature"
+
+
+def reach(base: BaseFit, rows: np.ndarray, bound: str, shared: bool = True) -> Reach:
+    """The stability bound by name for new rows (m, p) around a base fit.
+
+    ``shared`` is False where rows are more to the caller than their norms, which are then not rounded.
+    Raises `AssumptionError` where the bound's assumptions fail for this loss and penalty.
+    """
+    if bound not in BOUNDS:
+        raise InputError(f"bound={bound!r} is unknown: give one of {', '.join(BOUNDS)}")
+    return BOUNDS[bound](base, rows, shared)
+
+
 def region_growth(n: int) -> float:
     """Ratio of the sizes of one curvature region and the next."""
     return _FINE if n <= _FEW else _COARSE
@@ -251,3 +364,20 @@ def _move(t: np.ndarray | float, norms: np.ndarray, start: float = 0.0) -> np.nd
     with np.errstate(invalid="ignore"):
         move = t * norms + start
     return np.where(np.isnan(move), np.where(norms == 0, start, np.inf), move)
+
+
+def _round_up(norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Norms on the grid, each once and ascending, and the place of every norm among them."""
+    finite = np.isfinite(norms)
+    size = np.maximum(np.where(finite, norms, 1.0), 1e-300)
+    point = np.ceil(_GRID * np.log(size)).astype(int)
+    lowest = int(point.min(initial=0))
+    highest = int(point.max(initial=0))
+    point = np.where(finite, point - lowest, highest - lowest + 1)
+    used = np.flatnonzero(np.bincount(point, minlength=1))
+    position = np.zeros(highest - lowest + 2, dtype=np.intp)
+    position[used] = np.arange(len(used))
+    grid = np.exp((used + lowest) / _GRID)
+    if not finite.all():
+        grid[-1] = math.inf
+    return grid, position[point]
