@@ -24,7 +24,6 @@ from stabconf.path import (
     uncovered,
 )
 from stabconf.rank import Rank
-from stabconf.sets.exact.clipped import ClippedSets
 from stabconf.sets.score import Score
 from stabconf.solvers import certify, minimise
 
@@ -65,7 +64,7 @@ def test_a_path_goes_through_refits_at_fifty_tilts(loss, kind):
 def test_the_augmented_fit_at_any_response_is_on_the_polyline(loss, kind, seed, n, p, penalty, l1_ratio):
     drawn = draw(kind, seed, n, min(p, 2 * n), penalty, l1_ratio)
     fits = fits_of(drawn, loss)
-    (path,) = ClippedSets(fits, Score()).paths(drawn.new)
+    (path,) = fits.paths(drawn.new)
     assert path is not None and np.all(np.diff(path.w) >= 0)
     problem = fits.problem
     for w in (-1e3, -2.0, 0.0, 0.7, 50.0):

@@ -15,9 +15,9 @@ from scipy import integrate, stats
 import stabconf
 from stabconf import LAD, AssumptionError, Huber, InputError, InputTypeError, LogCosh, PseudoHuber, Squared
 from stabconf.rank import Rank
-from stabconf.sets.exact import make_sets
-from stabconf.sets.exact.smooth import SmoothSets
+from stabconf.sets.exact import ClippedSets
 from stabconf.sets.score import Score
+from stabconf.sets.smooth import SmoothSets
 
 LEVELS = [0.01, 0.05, 0.1, 1 / 3, 0.5, 0.62, 0.75, 0.9, 0.95, 0.99]
 
@@ -219,12 +219,12 @@ def test_pieces_of_several_ranks_are_those_of_each(kind, side):
     drawn = draw(kind, 1)
     for loss in (LAD(), Huber(), Squared()):
         fits = fits_of(drawn, loss)
-        sets = make_sets(fits, Score.of(side))
         rows, _ = fits.coordinates(drawn.new)
+        sets = ClippedSets(fits, Score.of(side), rows[:1], np.ones(1))
         ranks = [Rank(k) for k in range(1, drawn.n + 1, 3)]
-        (together,) = sets.pieces(rows[:1], [ranks], np.ones(1))
+        (together,) = sets.pieces([0], [ranks])
         for rank, (pieces, loose) in zip(ranks, together, strict=True):
-            assert sets.pieces(rows[:1], [[rank]], np.ones(1)) == [[(pieces, loose)]]
+            assert sets.pieces([0], [[rank]]) == [[(pieces, loose)]]
             assert all(low <= high for low, high in pieces)
 
 
@@ -234,18 +234,16 @@ def test_pieces_of_several_ranks_are_those_of_each(kind, side):
 def test_ends_behind_the_fit_are_those_of_a_scan(loss, side, kind):
     drawn, tol, behind = draw(kind, 0, penalty=0.1, l1_ratio=0.0), 1e-6, 0
     fits = fits_of(drawn, loss)
-    sets = SmoothSets(fits, Score.of(side), tol, 200)
     rows, _ = fits.coordinates(drawn.new[:1])
+    sets = SmoothSets(fits, Score.of(side), rows, np.ones(1), tol, 200)
     direction = 1 if side == "upper" else -1
     for k in range(1, drawn.n, 4):
-        found = sets.ends(rows, [Rank(k)], direction, np.ones(1))
-        if found.simple[0, 0] and found.ends[0, 0] * direction < direction * float(
-            rows[0] @ fits.solution.x
-        ):
-            (((pieces, loose),),) = sets.pieces(rows, [[Rank(k)]], np.ones(1))
+        ((found,),), _ = sets.ends([Rank(k)], direction)
+        if found * direction < direction * float(rows[0] @ fits.solution.x):  # not so where it is NaN
+            (((pieces, loose),),) = sets.pieces([0], [[Rank(k)]])
             end = pieces[-1][1] if side == "upper" else pieces[0][0]
             assert loose <= 1.1 * tol
-            assert abs(found.ends[0, 0] - end) <= 2.0 * tol
+            assert abs(found - end) <= 2.0 * tol
             behind += 1
     assert behind >= 3
 

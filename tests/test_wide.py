@@ -13,8 +13,6 @@ from threadpoolctl import threadpool_limits
 import stabconf
 from stabconf.losses import LAD, Huber, LogCosh, Quantile, Squared
 from stabconf.path import follow
-from stabconf.sets.exact.clipped import ClippedSets
-from stabconf.sets.score import Score
 from stabconf.solvers import Problem, envelope, minimise
 
 CLIPPED = [LAD(), Quantile(0.8), Huber(), Squared()]
@@ -67,7 +65,7 @@ def test_wide_paths_go_through_refits(loss, monkeypatch):
     monkeypatch.setattr(WIDE, 0)
     drawn = draw("plain", 5, 25, 40, 0.02, 0.5)
     fits = fits_of(drawn, loss)
-    (path,) = ClippedSets(fits, Score()).paths(drawn.new)
+    (path,) = fits.paths(drawn.new)
     w = np.array([-30.0, -2.0, 0.0, 0.7, 30.0])
     assert path.knows(w).all()
     theta, _ = path.at(w)

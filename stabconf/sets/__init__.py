@@ -16,6 +16,7 @@ from .boxes import SeveralFits, box_conformity, exact_boxes, score_unit, stable_
 from .candidates import check_bound, conformity, row_tau
 from .clusters import Clusters
 from .conditional import conditional_band, conditional_set
+from .enclosure import stable
 from .estimator import TAUS, EstimatorFits, estimator_conformity, refit_p, tau_in_words
 from .exact import exact_set
 from .exchangeability import STREAMS, Evidence, check_rows
@@ -29,7 +30,6 @@ from .pinned import batch, replace_one
 from .refit import grid, root
 from .request import Method, Part, Request, check_side, generator
 from .score import SCORES, FixedScale, LearnedScale, Score, Side, as_score
-from .stable_set import stable
 from .thresholds import Along
 from .user_score import PairScore, UserScore
 

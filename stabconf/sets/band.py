@@ -16,13 +16,12 @@ from ..path import BandEnds, BandPath, BandRows, ClippedFit, Piece, Polyline, en
 from ..rank import Peers, Rank, kth_of_lines
 from ..stability import reach
 from ..threads import one_thread
-from .candidates import candidate_p, known_or_refitted, parts_of
-from .exact.clipped import ClippedSets
+from .candidates import candidate_p, parts_of
 from .fits import Fits
 from .intervals import Intervals, Pieces, ranked_intervals
 from .parallel import Work, in_chunks
 from .request import Request
-from .score import DIRECTIONS, Score, Side
+from .score import DIRECTIONS, Side
 from .thresholds import Along
 
 __all__ = ["BandFits", "band_conformity", "exact_band", "stable_band"]
@@ -67,7 +66,7 @@ class BandFits:
         """`Polyline`s of new rows, under the sign of each term of the score."""
         out = {}
         for sign in terms:
-            found = ClippedSets(self.fits[sign], Score()).paths(rows)
+            found = self.fits[sign].paths(rows)
             out[sign] = [path for path in found if path is not None]
             assert len(out[sign]) == len(rows)  # the paths of steps are always known somewhere
         return out
@@ -184,8 +183,7 @@ def band_conformity(
         scores, new, tie = [], [], np.zeros(1)
         for sign in DIRECTIONS[side]:
             fit = fits.fits[sign]
-            w = fit.responses(z[part])
-            r, e, near = known_or_refitted(fit, ClippedSets(fit, Score()).residuals(row, w), row, w)
+            r, e, near = fit.residuals(row, fit.responses(z[part]))
             scores.append(sign * r)
             new.append(sign * e)
             tie = np.maximum(tie, near)

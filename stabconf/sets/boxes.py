@@ -18,14 +18,12 @@ from ..losses import Loss
 from ..path import Polyline
 from ..rank import Peers, Rank
 from ..stability import Reach, default_bound, needs_range, reach
-from .candidates import known_or_refitted, parts_of
-from .exact import make_sets
-from .exact.clipped import ClippedSets
+from .candidates import parts_of
 from .fits import Fits
 from .intervals import Intervals, ranked_intervals
 from .parallel import Work, in_chunks
 from .request import Request
-from .score import FixedScale, Score
+from .score import FixedScale
 
 __all__ = ["SeveralFits", "box_conformity", "exact_boxes", "score_unit", "stable_boxes"]
 
@@ -252,7 +250,7 @@ def _enclosing(fits: SeveralFits, asked: Request) -> np.ndarray:
 def _chunk(fits: SeveralFits, tol: float, work: Work) -> np.ndarray:
     """Lower and upper ends and how far these may be too wide, (len(ranks), q, 3, m); NaN where a path is
     not known."""
-    paths = [ClippedSets(one, Score()).paths(work.rows) for one in fits.each]
+    paths = [one.paths(work.rows) for one in fits.each]
     out = np.full((len(work.ranks), len(fits.each), 3, len(work)), np.nan)
     for i in range(len(work)):
         found = [_known(each[i]) for each in paths]
@@ -365,9 +363,7 @@ def box_conformity(fits: SeveralFits, row: np.ndarray, z: np.ndarray, peers: Pee
     for part in parts_of(fits.n, len(z)):
         scores, new, tie = [], [], np.zeros(1)
         for one, share, values in zip(fits.each, fits.shares, z[part].T, strict=True):
-            w = one.responses(values)
-            solver = make_sets(one, Score())
-            r, e, near = known_or_refitted(one, solver.residuals(row, w), row, w)
+            r, e, near = one.residuals(row, one.responses(values))
             scores.append(share * np.abs(r))
             new.append(share * np.abs(e))
             tie = np.maximum(tie, share * near)

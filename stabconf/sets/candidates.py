@@ -16,14 +16,13 @@ from ..path import ties_of
 from ..rank import Peers
 from ..stability import BaseFit, default_bound, needs_range, reach
 from ..threads import one_thread
-from .exact import make_sets
-from .fits import Fits, Residuals
+from .fits import Fits
 from .pinned import PinnedFits
 from .request import check_side
 from .score import Score, Side
 from .thresholds import Along
 
-__all__ = ["check_bound", "conformity", "exact_p", "known_or_refitted", "row_tau", "spread_out"]
+__all__ = ["check_bound", "conformity", "exact_p", "row_tau", "spread_out"]
 
 _ENTRIES = 2_000_000
 
@@ -104,11 +103,11 @@ def exact_p(
 ) -> np.ndarray:
     """Exact p-values of a new row at candidates (g,), among its peers or along a design; ``refit`` makes
     every fit anew, as must be where no loss is known."""
-    solver = None if refit or fits.loss is None else make_sets(fits, score)
+    residuals = fits.refitted if refit or fits.loss is None else fits.residuals
     out = np.empty(len(z))
     for part in parts_of(fits.n, len(z)):
         w = fits.responses(z[part])
-        r, e, tie = known_or_refitted(fits, None if solver is None else solver.residuals(row, w), row, w)
+        r, e, tie = residuals(row, w)
         out[part] = candidate_p(score.values(r), score.tied(e, own, tie, w), peers, along)
     return out
 
@@ -116,19 +115,6 @@ def exact_p(
 def candidate_p(scores: np.ndarray, own: np.ndarray, peers: Peers, along: Along | None) -> np.ndarray:
     """p-values (g,) from the scores of the training rows (g, n) and of the new row (g,), ties taken off."""
     return peers.p(scores >= own[:, None]) if along is None else along.p(scores, own)
-
-
-def known_or_refitted(
-    fits: Fits, found: tuple[np.ndarray, ...] | None, row: np.ndarray, w: np.ndarray
-) -> Residuals:
-    """Residuals and ties at responses from what a path knows, ``(r, e, tie, known)`` or None, and from
-    refits where it does not."""
-    if found is None:
-        return fits.refitted(row, w)
-    r, e, tie, known = found
-    if not known.all():
-        r[~known], e[~known], tie[~known] = fits.refitted(row, w[~known])
-    return r, e, tie
 
 
 def _slope_range(base: BaseFit, distance: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

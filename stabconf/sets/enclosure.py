@@ -1,23 +1,26 @@
 """Enclosures of the exact set from one fit, by bounds on how far the new response can move it (theory,
-section 4).
+section 4): the stable method, and what others need of it.
 
-`enclose` is the closed form, where one bound tau holds for every response. `Enclosure` follows the tilt: on
-one side of the fit the new residual r fixes it, |t| = |l'(r)|, and with it how far every training score and
-the new prediction can move. So r can be in the set only if r <= G(r), the k-th smallest upper bound at that
-tilt; G never decreases, and iterating it from above ends at (and never passes) the largest such r. The
-inner set swaps the bounds.
+`enclose` is the closed form, where one bound tau holds for every response; scores that rank residuals by
+something else than their size need it, and so a Lipschitz loss (section 6; the paper's Algorithm 2).
+`Enclosure` follows the tilt: on one side of the fit the new residual r fixes it, |t| = |l'(r)|, and with it
+how far every training score and the new prediction can move. So r can be in the set only if r <= G(r), the
+k-th smallest upper bound at that tilt; G never decreases, and iterating it from above ends at (and never
+passes) the largest such r. The inner set swaps the bounds.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..rank import Rank
-from ..stability import BaseFit, Reach, reach
-from .score import Score
+from ..stability import BaseFit, default_bound, needs_range, reach
+from .intervals import Intervals, ranked_intervals
+from .request import Request
+from .score import DIRECTIONS, Score
 
-__all__ = ["Enclosure", "Outer", "enclose", "outer_residuals", "steepest_moves"]
+__all__ = ["Enclosure", "enclose", "enclosed", "stable", "steepest_moves"]
 
 _ROUNDS = 2
 _ROUNDS_FROM_AFAR = 60
@@ -59,51 +62,24 @@ def steepest_moves(base: BaseFit, rows: np.ndarray, bound: str) -> tuple[np.ndar
     return moves.tau(slope), moves.shift(slope)
 
 
-@dataclass(frozen=True)
-class Outer:
-    """How far an end lies from the prediction, what of that is due to stability, and the prediction's own
-    move in it: (g,) arrays in units of the response, one entry per norm of `Reach`."""
-
-    distance: np.ndarray
-    surcharge: np.ndarray
-    tau: np.ndarray
-
-
-@dataclass(frozen=True)
 class Enclosure:
-    """New rows, how they are scored and ranked, and how far they can move the base fit.
+    """New rows (m, p), how they are ranked and scored, and how far they can move the base fit.
 
-    Attributes
-    ----------
-    base : BaseFit
-    moves : Reach
-    prediction : (m,) array
-    rank : Rank
-    score : Score
-    own : (g,) array or float
-        Scales of the new rows.
+    ``own`` are scales of the new rows, (m,) or one for all. Arrays have one entry per norm of `Reach` (g,).
     """
 
-    base: BaseFit
-    moves: Reach
-    prediction: np.ndarray
-    rank: Rank
-    score: Score
-    own: np.ndarray | float
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         base: BaseFit,
         rows: np.ndarray,
         bound: str,
         rank: Rank,
         score: Score,
         own: np.ndarray | float,
-    ) -> "Enclosure":
-        """Of new rows (m, p), by a bound's name."""
-        moves = reach(base, rows, bound, rank.shared and not np.ndim(own))
-        return cls(base, moves, base.predict(rows), rank, score, own)
+    ) -> None:
+        self.base, self.rank, self.score, self.own = base, rank, score, own
+        self.moves = reach(base, rows, bound, rank.shared and not np.ndim(own))
+        self.prediction = base.predict(rows)
 
     def quantile(self, t: np.ndarray, direction: int, inner: bool = False) -> np.ndarray:
         """The order statistic of upper (``inner``: lower) bounds on the scores, in units of new rows
@@ -115,12 +91,12 @@ class Enclosure:
         """The order statistic of the base fit itself."""
         return self.own * self.rank.kth(self.score.values(self.base.solution.r))
 
-    def outer(self, direction: int) -> Outer:
-        """The outer ends on one side."""
+    def outer(self, direction: int) -> np.ndarray:
+        """How far the outer ends on one side lie from the predictions, what of that is due to stability,
+        and the predictions' own moves in it (3, m), in units of the response."""
         r, shift = self.largest_residual(direction)
-        scale = self.base.scale
         distance = r + np.where(np.isinf(r), 0.0, shift)
-        return Outer(scale * distance, scale * (distance - self.plain), scale * shift)
+        return self.base.scale * np.array([distance, distance - self.plain, shift])[:, self.moves.place]
 
     def inner(self, directions: Iterable[int]) -> Ends:
         """Ends of an interval whose every point is certainly in the set; NaN where there is none."""
@@ -247,10 +223,77 @@ class Enclosure:
         return self.moves.shift(slope) <= self.quantile(slope, -direction, inner=True)
 
 
-def outer_residuals(
-    base: BaseFit, rows: np.ndarray, rank: Rank, score: Score, direction: int, own: np.ndarray
-) -> tuple[np.ndarray, Enclosure]:
-    """Upper bounds on the new residuals r in the set, by curvature (m,), and the `Enclosure` they come
-    from."""
-    ask = Enclosure.of(base, rows, "curvature", rank, score, own)
-    return ask.largest_residual(direction)[0], ask
+def stable(fits: Any, asked: Request) -> list[Intervals]:
+    """Stable intervals for new rows, one record per alpha; ``fits`` are `Fits`."""
+    bound = asked.bound or default_bound(fits.loss)
+    reach(fits.base, fits.base.problem.X[:1], bound)  # refuses where its assumptions fail
+    return [enclosed(fits, asked, alpha, bound) for alpha in asked.alphas]
+
+
+def enclosed(fits: Any, asked: Request, alpha: float, bound: str) -> Intervals:
+    """Stable intervals at one level, from the base fit of `Fits` or `PinnedFits`."""
+    if not asked.score.ranks_sizes:
+        return _scored(fits, asked, alpha, bound)
+    m = len(asked.rows)
+    peers = asked.peers
+    directions = DIRECTIONS[asked.side]
+    ends = {-1: np.full(m, -np.inf), 1: np.full(m, np.inf)}
+    inner = (ends[-1], ends[1]) if asked.inner else None
+    surcharge = np.zeros(m)
+    tau = np.zeros(m)
+    if not np.all(peers.open(alpha)):
+        own = 1.0 if asked.scale is None else asked.own
+        ask = Enclosure(fits.base, asked.rows, bound, peers.rank(alpha).within(), asked.score, own)
+        for direction in directions:
+            distance, extra, own_tau = ask.outer(direction)
+            ends[direction] = ask.prediction + direction * distance
+            surcharge = surcharge + extra
+            tau = np.maximum(tau, own_tau)
+        if inner is not None:
+            inner = ask.inner(directions)
+        if bound == "paper" and needs_range(fits.loss):
+            ends, inner = _within_range(fits, asked.rows, ends, inner)
+    more = {"surcharge": surcharge, "tau": tau, "bound": bound}
+    return ranked_intervals(ends[-1], ends[1], peers, alpha, asked.side, "stable", inner=inner, **more)
+
+
+def _within_range(
+    fits: Any,
+    rows: np.ndarray,
+    ends: dict[int, np.ndarray],
+    inner: tuple[np.ndarray, np.ndarray] | None,
+) -> tuple[dict[int, np.ndarray], tuple[np.ndarray, np.ndarray] | None]:
+    """Outer ends beyond the range of the training responses, where the paper's constant says nothing, are
+    opened, inner ones cut."""
+    low = np.min(fits.y)
+    high = np.max(fits.y)
+    known = fits.in_range(rows)
+    lower = np.where(known & (ends[-1] >= low), ends[-1], -np.inf)
+    upper = np.where(known & (ends[1] <= high), ends[1], np.inf)
+    if inner is not None:
+        first, last = (np.where(known, np.clip(end, low, high), np.nan) for end in inner)
+        inner = first, last
+    return {-1: lower, 1: upper}, inner
+
+
+def _scored(fits: Any, asked: Request, alpha: float, bound: str) -> Intervals:
+    """The same for a score that is not the size of the residual, one row at a time."""
+    base, score = fits.base, asked.score
+    rank = asked.peers.rank(alpha)
+    eta = asked.rows @ base.solution.x
+    plain = rank.kth(np.broadcast_to(score.values(base.solution.r), (len(eta), len(base.solution.r))))
+    low, high = score.own_interval(plain, asked.own, eta)
+    ends = np.empty((5, len(eta)))
+    for i in range(len(eta)):
+        tau, own_tau = steepest_moves(base, asked.rows[i : i + 1], bound)
+        which = slice(i, i + 1)
+        outer, inner = enclose(
+            score, rank.take(which), eta[which], base.solution.r, tau, own_tau, asked.own[which]
+        )
+        ends[:, i] = np.ravel([*outer, *inner, own_tau])
+    with np.errstate(invalid="ignore"):  # both may be infinite
+        surcharge = base.scale * np.nan_to_num((ends[1] - ends[0]) - (high - low), nan=0.0)
+    lower, upper, *inner = base.centre + base.scale * ends[:4]
+    more = {"bound": bound, "surcharge": surcharge, "tau": base.scale * ends[4]}
+    more["inner"] = inner if asked.inner else None
+    return ranked_intervals(lower, upper, asked.peers, alpha, asked.side, "stable", **more)

@@ -16,7 +16,16 @@ from scipy import optimize
 from ..data.units import location_scale
 from ..errors import ConvergenceWarning, warn_user
 from ..losses import Loss
-from ..path import ClippedFit, chord_fits, crossover, leave_one_out, sharpened, ties_of
+from ..path import (
+    ClippedFit,
+    Polyline,
+    chord_fits,
+    crossover,
+    leave_one_out,
+    polylines,
+    sharpened,
+    ties_of,
+)
 from ..solvers import (
     Problem,
     Solution,
@@ -35,6 +44,7 @@ __all__ = ["LEARNED", "Fits", "LeftOut", "Residuals"]
 LEARNED = ", given the units learned in training"  # what a guarantee is given
 
 Residuals = tuple[np.ndarray, np.ndarray, np.ndarray]  # training rows' (g, n), new row's (g,), ties (g,)
+_BLUR = 1e-6  # of the scale: what vanishing ridge weights may change
 _FAR = 100.0
 _NEWTON = 150
 _ENTRIES = 2_000_000  # of arrays with one row per fit
@@ -273,6 +283,35 @@ class Fits:
     def responses(self, z: np.ndarray | float) -> np.ndarray:
         """Responses in units of the fit."""
         return (np.asarray(z) - self.centre) / self.scale
+
+    def paths(self, rows: np.ndarray) -> list[Polyline | None]:
+        """The `Polyline`s of new rows, for losses with clipped slopes, None where there is no knowing;
+        those that meet a Hessian without an inverse are followed again with vanishing ridge weights."""
+        out: list[Polyline | None] = [None] * len(rows)
+        left = list(range(len(rows)))
+        for vanishing, blur in ((False, 0.0), (True, _BLUR)):
+            if not left:
+                break
+            fit = self.held if vanishing else self.clipped
+            if fit is None or fit.hessian_inverse is None:
+                continue
+            found = polylines(fit, rows[left], self.loss.slopes, self.refit)
+            for i, path in zip(left, found, strict=True):
+                out[i] = None if path is None else replace(path, blur=blur)
+            left = [i for i, path in zip(left, found, strict=True) if path is None or path.extent]
+        return out
+
+    def residuals(self, row: np.ndarray, w: np.ndarray) -> Residuals:
+        """As `refitted`, read off the path of the row as far as it is known."""
+        (path,) = self.paths(row[None]) if self.loss.kind != "bending" else (None,)
+        if path is None:
+            return self.refitted(row, w)
+        theta, e = path.at(w)
+        r, tie = self.problem.v - theta @ self.problem.X.T, path.ties(self.problem.X, theta)
+        known = path.knows(w)
+        if not known.all():
+            r[~known], e[~known], tie[~known] = self.refitted(row, w[~known])
+        return r, e, tie
 
     def refitted(self, row: np.ndarray, w: np.ndarray) -> Residuals:
         """Residuals of augmented fits at responses, of the training rows (g, n) and of the new one (g,), in

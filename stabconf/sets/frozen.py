@@ -14,12 +14,12 @@ from ..losses import Loss
 from ..rank import Peers, Rank
 from ..solvers import TieBreak
 from ..stability import FrozenFit, default_bound, frozen_fit, reach
+from .enclosure import enclosed
 from .fits import Fits
 from .heldout import ends_around, fit_without, split_units
 from .intervals import Intervals, ranked_intervals
 from .request import Method, Request
 from .score import Side
-from .stable_set import enclosed
 
 __all__ = ["FROZEN_METHODS", "FrozenSets"]
 

@@ -18,11 +18,11 @@ from ..errors import InputError
 from ..solvers import certify
 from ..stability import BaseFit, default_bound
 from .dual_gap import dual_sets
+from .enclosure import enclosed
 from .fits import Fits
 from .intervals import Intervals, join, ranked_intervals
 from .parallel import in_chunks
 from .request import Request
-from .stable_set import enclosed
 
 __all__ = ["PinnedFits", "batch", "replace_one"]
 

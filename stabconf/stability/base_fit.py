@@ -104,9 +104,9 @@ class BaseFit:
 
     def held(
         self, moved: np.ndarray, off: np.ndarray, pull: float = 0.0, row: np.ndarray | None = None
-    ) -> "tuple[Metric, float] | None":
-        """The smallest curvature region that surely holds the fit of a changed problem: its `Metric`, and
-        how far the fit may move in it; None if there is none.
+    ) -> np.ndarray | None:
+        """Bounds on the moves of the rows (n,), in the smallest curvature region that surely holds the fit
+        of a changed problem; None if there is none.
 
         ``moved`` (n,) is how far the rows' residuals move besides, ``off`` (n,) bounds the changes of their
         slopes at the fit, and ``pull`` the tilt along a new ``row`` (p,).
@@ -123,8 +123,9 @@ class BaseFit:
                 if not math.isfinite(start + more):
                     return None
                 room = metric.kappa * self.widths + (self.widths == 0)
-                if np.all(moved + metric.rows * (start + more) < room):
-                    return metric, start + more
+                error = metric.rows * (start + more)
+                if np.all(moved + error < room):
+                    return error
             kappa *= 4.0
         return None
 

@@ -1,9 +1,14 @@
-"""A fit and what it certifies about its neighbours (theory, sections 4 and 5).
+"""A certified scan of a new row's set, where nothing better applies (theory, section 5).
 
-The derivative of a fit predicts the fits nearby, and the stability lemma, in the curvature metric of the
-fit, turns the prediction's stationarity residual into a bound on every residual. That remainder is
-quadratic in the distance, so few fits close in on an end of a set. The new residual is what changes: the
-training rows alone are fitted, tilted.
+Tilted fits are made from the outermost new residual inward, first on one side and then on the other; each
+certifies a stretch to be in the set or out of it, up to a point near the next end. The scan goes along the
+new residual, of which the response is an increasing function: a row that the fit follows closely has a long
+range of responses but a short one of residuals. What is undecided at the tolerance, or when the budget of
+fits is used up, is kept.
+
+A fit certifies its neighbours: its derivative predicts the fits nearby, and the stability lemma, in the
+curvature metric of the fit, turns the prediction's stationarity residual into a bound on every residual.
+That remainder is quadratic in the distance, so few fits close in on an end of a set.
 """
 
 import math
@@ -13,22 +18,31 @@ from functools import cached_property
 
 import numpy as np
 
-from ...losses import Loss
-from ...path import decided_prefix, runs_away
-from ...rank import Rank
-from ...solvers import minimise
-from ...stability import BaseFit
-from ..fits import Fits
-from ..score import Score
+from ..losses import Loss
+from ..path import Piece, decided_prefix, merge, runs_away
+from ..rank import Rank
+from ..solvers import minimise
+from ..stability import BaseFit
+from .enclosure import Enclosure
+from .fits import Fits
+from .score import Score
 
-__all__ = ["TiltedPoint"]
+__all__ = ["scanned_set"]
 
+_FAR = 1000.0  # a residual, in scales, where no finite end is certain
+_STEEP = 1e6  # or one with this slope, if that is nearer
+_GROWTH = 10.0  # of the length that is tried first at the next fit
+_DOUBLINGS = 40
+_WORK = 3e10  # multiplications for one row, at most
+_STEP = 1e7  # those that the smallest Newton step takes as long as
+_LEAST = 50  # Newton steps for one row, whatever they take
 _SHRINK = 3.0
 _HALVINGS = 12
 _NEWTON = 150  # steps of a fit: one that takes more has slopes beyond measure, and its bounds say so
 _CORNERS = 100  # of the L1 part on one path
 _STEEPEST = 1e6  # curvature counted at most
 _BOUND = 3  # Newton steps that take as long as the bounds of a region
+OUT, IN, UNKNOWN = "out", "in", "unknown"  # what is beyond the residuals that are looked at
 
 
 @dataclass(frozen=True)
@@ -50,9 +64,6 @@ class _Segment:
     begin: np.ndarray
     end: np.ndarray
     theta: np.ndarray
-
-
-Lined = tuple[_Segment, np.ndarray, np.ndarray, float, float, np.ndarray]  # see `TiltedPoint.lines`
 
 
 class TiltedPoint:
@@ -155,13 +166,21 @@ class TiltedPoint:
         """The same for one length."""
         reached, inside = 0.0, None
         rows = slice(None) if rank.which is None else rank.which
-        for segment, r, rate, e, change, error in self.lines(length):
-            lines, new = score.lines(r[rows], rate[rows], rows), score.own_lines(e, change, own)
+        towards = -math.copysign(length, self.at)
+        pull, bend = _slope_change(self.loss, self.at, self.at + towards)
+        for part in self.segments(pull * self.row):
+            moved = np.maximum(np.abs(part.begin), np.abs(part.end))
+            error = self.base.held(moved, self.remainder((part.begin, part.end)), bend, self.row)
+            if error is None:
+                break
+            r, rate, share = self.solution.r + part.begin, part.end - part.begin, part.last - part.first
+            lines = score.lines(r[rows], rate[rows], rows)
+            new = score.own_lines(self.at + part.first * towards, share * towards, own)
             found = decided_prefix(lines, new, score.norms(error[rows], rows), rank.alone())
             if not found or inside not in (None, found[0][2]):
                 break
             inside = found[0][2]
-            reached = segment.first + found[0][1] * (segment.last - segment.first)
+            reached = part.first + found[0][1] * share
             if found[0][1] < 1.0:
                 break
         return reached * length, bool(inside)
@@ -176,21 +195,6 @@ class TiltedPoint:
         with np.errstate(over="ignore", invalid="ignore"):
             better = problem.value(theta) <= problem.value(self.theta)
         return theta if better else self.theta
-
-    def lines(self, length: float) -> Iterator[Lined]:
-        """Segments of a length towards 0; for each the training residuals and their changes, the new row's,
-        and bounds on errors."""
-        r = self.solution.r
-        towards = -math.copysign(length, self.at)
-        pull, bend = _slope_change(self.loss, self.at, self.at + towards)
-        for segment in self.segments(pull * self.row):
-            ends = segment.begin, segment.end
-            moved = np.maximum(np.abs(segment.begin), np.abs(segment.end))
-            error = self.bounds(moved, self.remainder(ends), bend, self.row)
-            if error is None:
-                return
-            e, change = self.at + segment.first * towards, (segment.last - segment.first) * towards
-            yield segment, r + segment.begin, segment.end - segment.begin, e, change, error
 
     @cached_property
     def _hessian(self) -> np.ndarray:
@@ -256,18 +260,6 @@ class TiltedPoint:
                 worst = np.maximum(worst, np.where(exact, np.abs(end - slope - linear), anywhere))
         return worst
 
-    def bounds(
-        self, moved: np.ndarray, off: np.ndarray, pull: float = 0.0, row: np.ndarray | None = None
-    ) -> np.ndarray | None:
-        """Bounds on the rows' errors in the smallest curvature region that surely holds them; None if
-        there is none.
-
-        ``moved`` are the rows' predicted moves, ``off`` their stationarity residuals, ``pull`` that along
-        a new ``row``.
-        """
-        found = self.base.held(moved, off, pull, row)
-        return None if found is None else found[0].rows * found[1]
-
 
 def _slope_change(loss: Loss, first: float, last: float) -> tuple[float, float]:
     """Change of the slope from ``first`` to ``last``, and how far it may be from a line in between.
@@ -281,3 +273,133 @@ def _slope_change(loss: Loss, first: float, last: float) -> tuple[float, float]:
     if math.isinf(high):
         return change, low if math.isfinite(low) else abs(change)
     return change, low * high / (low + high) if high > 0 else 0.0
+
+
+class _Walk:
+    """Pieces of a set that are found, what is kept for want of a decision, and the fits it took."""
+
+    def __init__(
+        self, fits: Fits, row: np.ndarray, rank: Rank, score: Score, own: float, tol: float
+    ) -> None:
+        self.fits, self.row, self.rank, self.score, self.own, self.tol = fits, row, rank, score, own, tol
+        self.pieces: list[Piece] = []
+        self.loose = tol
+        self.count = 0
+        self.theta = fits.base.solution.x
+        n, p = fits.problem.X.shape
+        self.most = max(_WORK / (_STEP + p * p * (n + p)), _LEAST) / 2
+        self.middle = self.point(0.0).w
+
+    def point(self, at: float, start: np.ndarray | None = None) -> TiltedPoint:
+        self.count += 1
+        return TiltedPoint(self.fits, self.row, at, self.theta if start is None else start)
+
+    def keep(self, one: float, other: float, decided: bool = True) -> None:
+        """Put responses between two of them into the set."""
+        self.pieces.append((min(one, other), max(one, other)))
+        if not decided:
+            self.loose = max(self.loose, abs(other - one))
+
+    def side(self, direction: int, budget: int) -> None:
+        """Look at the new residuals on one side of 0, from the outermost inward."""
+        far, beyond = self._farthest(direction)
+        at = direction * far
+        here = self.point(at)
+        if here.runs_away or not here.solution.success:
+            end = math.inf if here.runs_away or beyond != OUT else self._response(direction, far)
+            self.keep(self.middle, direction * end, decided=False)
+            return
+        if beyond != OUT:
+            self.keep(here.w, direction * math.inf, decided=beyond == IN)
+        length, fits, work = max(1.0, far), 1, 0
+        while at:
+            last, least = here, here.shortest(0.1 * self.tol)
+            length = min(abs(at), _GROWTH * length)
+            reached, inside, length = here.decide(length, least, self.rank, self.score, self.own)
+            small = reached < least
+            if small:
+                reached, inside, length = min(least, abs(at)), True, max(length, least)
+            at = direction * max(min(abs(at) - reached, math.nextafter(abs(at), 0.0)), 0.0)
+            fits, work = fits + 1, work + last.work
+            if (fits > budget or work > self.most) and at:
+                self.keep(last.w, self.middle, decided=False)
+                return
+            if at:
+                here = self.point(at, last.ahead(at))
+            if inside:
+                self.keep(last.w, here.w if at else self.middle)
+
+    def _response(self, direction: int, far: float) -> float:
+        """A response, times ``direction``, that no new residual up to a size goes with one beyond; by the
+        penalty alone."""
+        base = self.fits.base
+        metric = base.metric(None)
+        lever = float(metric.root.norms(self.row[None])[0])
+        with np.errstate(invalid="ignore"):
+            move = (float(base.slope(far, direction)) * lever + metric.start) * lever
+        end = direction * float(self.row @ base.solution.x) + far + move
+        return end if math.isfinite(end) else math.inf
+
+    def _farthest(self, direction: int) -> tuple[float, str]:
+        """A size of the new residual up to which to look, and whether none beyond it is in the set."""
+        if self.score.sign == -direction:
+            return self._behind(direction)
+        far = self._end(direction)
+        return (far, OUT) if math.isfinite(far) else (self._as_far_as_can_be(direction), UNKNOWN)
+
+    def _as_far_as_can_be(self, direction: int) -> float:
+        """A size of the new residual up to which to look where no end of it is certain."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            steep = float(np.abs(self.fits.loss.inverse_derivative(direction * _STEEP)))
+        return min(_FAR, steep if steep > 0 else _FAR)
+
+    def _behind(self, direction: int) -> tuple[float, str]:
+        """The same behind a one-sided set, where far responses are in it.
+
+        Slopes that grow no faster than the residual move a training row by a share of it, so that what
+        holds at one size holds at all larger ones.
+        """
+        base, far = self.fits.base, 1.0
+        metric, loss = base.metric(None), self.fits.loss
+        lever = float(metric.root.norms(self.row[None])[0])
+        grows_slowly = loss.concave_slope or math.isfinite(base.steepest(direction))
+        for _ in range(_DOUBLINGS if grows_slowly and math.isfinite(lever) else 0):
+            slope = float(base.slope(far, direction))
+            moved = np.abs(base.solution.r) + (slope * lever + metric.start) * metric.rows
+            if self.own * np.max(self.score.norms(moved)) <= far:
+                return far, IN
+            far *= 2.0
+        return self._as_far_as_can_be(direction), UNKNOWN
+
+    def _end(self, direction: int) -> float:
+        """A size of the new residual beyond which none is in the set; inf where unknown.
+
+        Where slopes are bounded, all fits of large residuals are near the one with the steepest tilt.
+        """
+        base = self.fits.base
+        ask = Enclosure(base, self.row[None], "curvature", self.rank, self.score, np.array([self.own]))
+        outer = max(float(ask.largest_residual(direction)[0][0]), 0.0)
+        steepest = base.steepest(direction)
+        if not math.isfinite(steepest):
+            return outer
+        last = self.point(direction * math.inf)
+        scores, still = self.score.values(last.solution.r), np.zeros(self.fits.n)
+        far = max(self.own * float(self.rank.kth(scores)), 1.0)
+        for _ in range(_DOUBLINGS):
+            short = steepest - abs(float(self.fits.loss.derivative(direction * far)))
+            error = last.base.held(still, still, max(short, 0.0), self.row)
+            if error is not None and self.own * self.rank.kth(scores + self.score.norms(error)) < far:
+                return min(far, outer)
+            far *= 1.5
+        return outer
+
+
+def scanned_set(
+    fits: Fits, row: np.ndarray, rank: Rank, score: Score, own: float, tol: float, budget: int
+) -> tuple[list[Piece], float, int]:
+    """The set of a new row (p,) whose scale is ``own``: its intervals, how far they may reach beyond it,
+    and the number of fits, ``budget`` at most. ``rank`` has one mass, ``tol`` is in units of the fit."""
+    walk = _Walk(fits, row, rank, score, own, tol)
+    for direction in (1, -1):
+        walk.side(direction, budget // 2)
+    return merge(walk.pieces, near=0.1 * tol), walk.loose, walk.count

@@ -1,0 +1,222 @@
+"""Exact sets, to a tolerance, for losses whose slope bends: a certified walk in the tilt.
+
+The new residual r fixes the tilt, and r is in the set if r <= Q(r), the k-th smallest score of the tilted
+fit. The curvature bound limits how fast Q can change with r. Where that is less than half as fast as r
+itself, the set has one end on the side, and fixed-point steps close in on it: each fit moves a certified
+outer bound to its fixed point, and a few fits reach the tolerance (theory, section 5). Where that
+contraction cannot be shown the new residual is scanned.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..path import Piece, chord_fits
+from ..rank import Rank, kth_of_lines
+from ..stability import BaseFit, Metric
+from .enclosure import Enclosure
+from .fits import Fits
+from .scan import scanned_set
+from .score import Score
+
+__all__ = ["Ends", "Slow", "SmoothSets", "contractions", "unknown"]
+
+# Ends on one side in units of the fit, one row per rank (len(ranks), m): infinite where a set has none, NaN
+# where it must be taken apart piece by piece; and how far outside of the exact one an end may be.
+Ends = tuple[np.ndarray, np.ndarray]
+
+_ENTRIES = 1_000_000
+_FITS = 12
+_RATE = 0.5
+
+
+def unknown(ranks: Sequence[Rank], m: int) -> Ends:
+    """Nothing known of m rows."""
+    return np.full((len(ranks), m), np.nan), np.zeros((len(ranks), m))
+
+
+@dataclass(frozen=True)
+class Slow:
+    """New rows that share a metric and for which Q changes slowly.
+
+    Attributes
+    ----------
+    metric : Metric
+    which : (b,) array of int
+        The rows.
+    norms : (b,) array
+        Norms of the rows in the metric.
+    least, outer : (b,) arrays
+        Residuals up to ``least`` are in the set, those above ``outer`` are not.
+    rate : (b,) array
+        Bound on the change of Q per unit of r between them.
+    """
+
+    metric: Metric
+    which: np.ndarray
+    norms: np.ndarray
+    least: np.ndarray
+    outer: np.ndarray
+    rate: np.ndarray
+
+    def take(self, part: np.ndarray) -> "Slow":
+        """The same for some of the rows."""
+        each = self.which, self.norms, self.least, self.outer, self.rate
+        return Slow(self.metric, *(values[part] for values in each))
+
+
+def contractions(
+    base: BaseFit, rows: np.ndarray, rank: Rank, score: Score, direction: int, own: np.ndarray
+) -> tuple[list[Slow], np.ndarray]:
+    """The rows that contract, in groups (a list of `Slow`), and those without a certain end (bools)."""
+    ask = Enclosure(base, rows, "curvature", rank, score, own)
+    outer, _ = ask.largest_residual(direction)
+    endless = np.isposinf(outer) & np.isinf(base.steepest(direction))
+    slope = base.slope(np.maximum(outer, 0.0), direction)
+    values = score.values(base.solution.r)
+    out = []
+    for some, metric, norms, move in ask.moves.groups(slope):
+        which = np.arange(len(rows))[some]
+        lines = score.norms(metric.rows)
+        least = own[which] * kth_of_lines(values, lines, rank.take(which), -move)
+        least = np.maximum(least, 0.0)
+        farthest = np.where(np.isfinite(outer[which]), outer[which], 0.0)
+        ends = np.sort(direction * np.array([least, np.maximum(farthest, least)]), axis=0)
+        steepest = base.problem.loss.max_curvature(*ends)
+        with np.errstate(invalid="ignore"):
+            rate = own[which] * np.max(lines) * norms * steepest
+        good = np.flatnonzero((rate < _RATE) & (least > 0) & np.isfinite(outer[which]))
+        if len(good):
+            out.append(Slow(metric, which, norms, least, outer[which], rate).take(good))
+    return out, endless
+
+
+class SmoothSets:
+    """Sets of new rows (m, p), whose scales are ``own`` (m,), by tilted fits with certified bounds in
+    between; ``tol`` is relative to the scale of the response, ``budget`` the number of tilted fits per
+    row."""
+
+    def __init__(
+        self, fits: Fits, score: Score, rows: np.ndarray, own: np.ndarray, tol: float, budget: int
+    ) -> None:
+        self.fits, self.score, self.rows, self.own = fits, score, rows, own
+        self.tol = tol
+        self.budget = budget
+        self.tilted = 0  # tilted fits made
+
+    def pieces(
+        self, which: Sequence[int], ranks: Sequence[Sequence[Rank]]
+    ) -> list[list[tuple[list[Piece], float]]]:
+        """For some new rows and each of their ranks (a list per row) the intervals that make up the set,
+        and how far they may reach beyond it."""
+        return [[self._scanned(i, rank) for rank in each] for i, each in zip(which, ranks, strict=True)]
+
+    def _scanned(self, i: int, rank: Rank) -> tuple[list[Piece], float]:
+        found, loose, count = scanned_set(
+            self.fits, self.rows[i], rank, self.score, self.own[i], self.tol, self.budget
+        )
+        self.tilted += count
+        return found, loose
+
+    def ends(self, ranks: Sequence[Rank], direction: int) -> Ends:
+        """Ends on one side, NaN where the new residual must be scanned."""
+        ends, tol = self._ahead(ranks, direction)
+        for a, rank in enumerate(ranks if self.score.sign else []):
+            left = np.flatnonzero(np.isnan(ends[a]))
+            if len(left) and rank.weights is None:
+                some = self.rows[left], "curvature", rank, self.score, self.own[left]
+                left = left[Enclosure(self.fits.base, *some).largest_residual(direction)[0] < 0]
+                ends[a, left] = self._behind(left, rank, direction)
+                tol[a, left] = self.tol
+        return ends, tol
+
+    def _behind(self, which: np.ndarray, rank: Rank, direction: int) -> np.ndarray:
+        """Ends of one-sided sets that lie behind the fit, of rows ``which`` of whose sets no residual ahead
+        of it is part.
+
+        The opposite set has rank c + 1 - k among c rows, and ends where this one does.
+        """
+        score = replace(self.score, sign=-self.score.sign)
+        other = SmoothSets(self.fits, score, self.rows[which], self.own[which], self.tol, self.budget)
+        count = self.fits.n if rank.which is None else len(rank.which)
+        (ends,), _ = other._ahead([replace(rank, mass=count + 1 - rank.mass)], -direction)
+        self.tilted += other.tilted
+        # Ends are certified from outside: this set's lies further on by the tolerance at most.
+        return np.where(np.isfinite(ends), ends + direction * self.tol, np.nan)
+
+    def _ahead(self, ranks: Sequence[Rank], direction: int) -> Ends:
+        """Ends that lie ahead of the fit."""
+        ends, tol = unknown(ranks, len(self.rows))
+        base = self.fits.base
+        if base.problem.lasso.any():
+            return ends, tol
+        eta = self.rows @ base.solution.x
+        for a, rank in enumerate(ranks):
+            groups, endless = contractions(base, self.rows, rank, self.score, direction, self.own)
+            ends[a, endless] = direction * np.inf
+            tol[a, endless] = np.inf
+            for slow in groups:
+                several = 1 + len(slow.which) * self.fits.n // _ENTRIES
+                for part in map(slow.take, np.array_split(np.arange(len(slow.which)), several)):
+                    at = part.which
+                    ends[a, at] = eta[at] + direction * self._walk(part, rank.take(at), direction)
+                    tol[a, at] = self.tol
+        return ends, tol
+
+    def _walk(self, slow: Slow, rank: Rank, direction: int) -> np.ndarray:
+        """Distances of the ends from the base prediction (b,), certified from outside; NaN where they do
+        not get within the tolerance."""
+        base = self.fits.base
+        rows, own = self.rows[slow.which], self.own[slow.which]
+        metric = slow.metric
+        norms = slow.norms
+        least = slow.least
+        outer = slow.outer.copy()
+        loss = base.problem.loss
+        inverse = base.base_root.W.T @ base.base_root.W
+        theta = np.repeat(base.solution.x[None], len(rows), axis=0)
+        plain = own * rank.kth(self.score.values(base.solution.r))
+        r = np.clip(plain, least, outer)
+        limit = metric.kappa * base.widths
+        rises = self.score.norms(metric.rows)
+        distance = np.full(len(rows), np.nan)
+        left = np.arange(len(rows))
+        for _ in range(_FITS):
+            slope = loss.derivative(direction * r[left])
+            theta[left], residuals, e = chord_fits(
+                base.problem, inverse, -slope[:, None] * rows[left], theta[left]
+            )
+            self.tilted += len(left)
+            inside = np.all(np.abs(residuals - base.solution.r) <= limit, axis=1)
+            error = metric.inflation * np.sqrt(np.einsum("ij,jk,ik->i", e, inverse, e))
+            scores = self.score.values(residuals)
+            here = r[left]
+            near = rank.take(left)
+            scale = own[left]
+            now = scale * near.kth(scores)
+
+            def move(at: np.ndarray) -> np.ndarray:
+                """Move of the fits between the tilt of ``here`` and that of a residual ``at``."""
+                return error + np.abs(loss.derivative(direction * at) - slope) * norms[left]  # noqa: B023
+
+            def bound(at: np.ndarray) -> np.ndarray:
+                """Upper bound on the order statistic between them."""
+                return scale * near.kth(scores + move(at)[:, None] * rises)  # noqa: B023
+
+            farthest = outer[left]
+            for _ in range(2):  # from above, down to here
+                farthest = np.maximum(here, np.minimum(farthest, bound(farthest)))
+            nearest = np.minimum(now, here)
+            below = np.where(farthest > here, farthest, np.maximum(bound(nearest), nearest))
+            outer[left] = np.where(inside, np.minimum(farthest, below), outer[left])
+            slack = norms[left] * move(outer[left])
+            done = inside & (outer[left] - now + slack <= 0.5 * self.tol)
+            eta = np.einsum("ij,ij->i", rows[left], theta[left] - base.solution.x)
+            far = direction * eta + outer[left] + slack
+            distance[left[done]] = far[done]
+            r[left] = np.clip(now, least[left], outer[left])
+            left = left[~done & inside]
+            if not len(left):
+                break
+        return distance
