@@ -91,12 +91,13 @@ class Enclosure:
         """The order statistic of the base fit itself."""
         return self.own * self.rank.kth(self.score.values(self.base.solution.r))
 
-    def outer(self, direction: int) -> np.ndarray:
+    def outer(self, direction: int) -> list[np.ndarray]:
         """How far the outer ends on one side lie from the predictions, what of that is due to stability,
-        and the predictions' own moves in it (3, m), in units of the response."""
+        and the predictions' own moves in it: (m,) arrays in units of the response."""
         r, shift = self.largest_residual(direction)
         distance = r + np.where(np.isinf(r), 0.0, shift)
-        return self.base.scale * np.array([distance, distance - self.plain, shift])[:, self.moves.place]
+        each = distance, distance - self.plain, shift
+        return [(self.base.scale * one)[self.moves.place] for one in each]
 
     def inner(self, directions: Iterable[int]) -> Ends:
         """Ends of an interval whose every point is certainly in the set; NaN where there is none."""

@@ -1,11 +1,12 @@
 """What was asked of a method: rows, levels, side, score and options, checked once and then frozen.
 
-`OPTIONS` says what each option is, `Method` which of them a method takes and what it needs; refusals are
-made from both, here alone.
+`Method` says which options a method takes and what it needs of fits and request; refusals are made here
+alone. `make_intervals` is what results call: it makes the `Request`, asks the method, and joins groups of
+new rows.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -15,12 +16,22 @@ from ..checks import is_count, is_number
 from ..errors import AssumptionError, InputError, InputTypeError
 from ..rank import Peers
 from .clusters import Clusters
-from .intervals import Intervals
+from .intervals import Intervals, join, opened
 from .score import SIDES, FixedScale, LearnedScale, Score, Side, as_score
 from .thresholds import Along
 from .user_score import PairScore
 
-__all__ = ["Method", "Part", "Request", "check_side", "generator"]
+__all__ = [
+    "BAND_METHODS",
+    "ESTIMATOR_METHODS",
+    "METHODS",
+    "SEVERAL_METHODS",
+    "Method",
+    "Request",
+    "check_side",
+    "generator",
+    "make_intervals",
+]
 
 # Options whatever the method, where the results can honour them.
 ALWAYS = ("side", "groups", "weights", "transductive", "unseen", "in_range", "units")
@@ -106,22 +117,14 @@ class Request:
         )
 
     def __post_init__(self) -> None:
-        if not (is_number(self.tol) and 0 < self.tol < 1):
-            raise InputError(
-                f"tol={self.tol!r} is not allowed: give a share of the response's scale such as 1e-6"
-            )
-        if not is_count(self.budget):
-            raise InputError(
-                f"budget={self.budget!r} is not allowed: give a whole number of fits a row, such as 50"
-            )
-        if not is_count(self.points, 3):
-            raise InputError(
-                f"points={self.points!r} is not allowed: give a whole number of candidates, 3 or more"
-            )
-        if not (is_number(self.calibration) and 0 < self.calibration < 1):
-            raise InputError(
-                f"calibration={self.calibration!r} is not allowed: give a share between 0 and 1"
-            )
+        for name, allowed, fix in (
+            ("tol", _is_share(self.tol), "a share of the response's scale such as 1e-6"),
+            ("budget", is_count(self.budget), "a whole number of fits a row, such as 50"),
+            ("points", is_count(self.points, 3), "a whole number of candidates, 3 or more"),
+            ("calibration", _is_share(self.calibration), "a share between 0 and 1"),
+        ):
+            if not allowed:
+                raise InputError(f"{name}={getattr(self, name)!r} is not allowed: give {fix}")
 
     @property
     def own(self) -> np.ndarray:
@@ -130,128 +133,111 @@ class Request:
 
     def take(self, which: np.ndarray, peers: Peers) -> "Request":
         """The same for a group of the new rows."""
-        more: dict[str, Any] = {
-            "rows": self.rows[which],
-            "peers": peers,
-            "parts": ((np.arange(len(which)), peers),),
-        }
-        if self.scale is not None:
-            more["scale"] = self.scale.take(which)
-        if self.conditional is not None:
-            more["conditional"] = self.conditional.take(which)
-        if self.z_hat is not None:
-            more["z_hat"] = self.z_hat[which]
-        return replace(self, **more)
+        return replace(
+            self,
+            rows=self.rows[which],
+            peers=peers,
+            parts=((np.arange(len(which)), peers),),
+            scale=None if self.scale is None else self.scale.take(which),
+            conditional=None if self.conditional is None else self.conditional.take(which),
+            z_hat=None if self.z_hat is None else self.z_hat[which],
+        )
 
 
-def _not_lipschitz(fits: Any, what: str, fix: str) -> str:
-    return (
-        f"{what} needs one tau for all responses, which loss {fits.loss.describe()} does not have (it is "
-        f"not Lipschitz): use {fix}"
-    )
+def _is_share(value: Any) -> bool:
+    return is_number(value) and 0 < value < 1
 
 
-Need = tuple[bool, str]  # whether it is there, and what to say if not
-
-
-def _needs(name: str, fits: Any, asked: Request) -> dict[str, Need]:
-    """What methods need of what was asked."""
-    score = asked.score
-    return {
-        "sizes": (
-            score.ranks_sizes,
-            f"method={name!r} ranks residuals by their size: with this score use method='stable', 'root', "
-            "'split' or 'cv+'",
+# What methods need of fits and of what was asked, and what is said where it is missing.
+_NEEDS: dict[str, tuple[Callable[[Any, Request], Any], str]] = {
+    "sizes": (
+        lambda fits, asked: asked.score.ranks_sizes,
+        "method={name!r} ranks residuals by their size: with this score use method='stable', 'root', "
+        "'split' or 'cv+'",
+    ),
+    "steady score": (
+        lambda fits, asked: not isinstance(asked.score, PairScore) or math.isfinite(asked.score.lipschitz),
+        "method={name!r} bounds how far scores move, and score {score!r} does not say how fast it changes "
+        "with the prediction: give its lipschitz=, or use method='root' or 'split'",
+    ),
+    "score of any fit": (
+        lambda fits, asked: asked.score.ranks_sizes or asked.score.name != "dual",
+        "score='dual' belongs to a fit of all rows, which method={name!r} does not make: use "
+        "method='stable', 'root' or 'grid', or score='absolute'",
+    ),
+    "fixed scale": (
+        lambda fits, asked: not isinstance(asked.scale, LearnedScale),
+        "method={name!r} takes a scale that is known beforehand; a formula is learned from the responses: "
+        "give a column or a callable as scale, or use method='split', 'cv+' or 'jackknife+', which learn "
+        "it from rows that they do not rank; for widths that follow the data with all rows use "
+        "stabconf.fit_quantiles",
+    ),
+    "no ball": (
+        lambda fits, asked: asked.bound != "ball",
+        "bound='ball' needs to know to which side the fit moves, which it does from the fit without the "
+        "new row alone: use bound='norm' or 'curvature', or method='stable'",
+    ),
+    "no dual": (
+        lambda fits, asked: asked.bound != "dual",
+        "bound='dual' says something near a response that the new row was fitted with: use "
+        "method='replace_one' or 'batch', or another bound",
+    ),
+    "ridge if dual": (
+        lambda fits, asked: asked.bound != "dual" or np.all(fits.ridge > 0),
+        "bound='dual' needs penalty > 0 with l1_ratio < 1; or use another bound",
+    ),
+    "smooth if dual": (
+        lambda fits, asked: (
+            asked.bound != "dual"
+            or (math.isfinite(fits.loss.smoothness) and (fits.loss.symmetric or asked.score.sign))
         ),
-        "steady score": (
-            not isinstance(score, PairScore) or math.isfinite(score.lipschitz),
-            f"method={name!r} bounds how far scores move, and score {score.name!r} does not say how fast "
-            "it changes with the prediction: give its lipschitz=, or use method='root' or 'split'",
+        "bound='dual' needs a loss that is smooth and symmetric, such as 'huber' (not {loss}); or use "
+        "another bound",
+    ),
+    "plain if dual": (
+        lambda fits, asked: (
+            asked.bound != "dual" or (asked.score.ranks_sizes and asked.scale is None and not asked.inner)
         ),
-        "score of any fit": (
-            score.ranks_sizes or score.name != "dual",
-            f"score='dual' belongs to a fit of all rows, which method={name!r} does not make: use "
-            "method='stable', 'root' or 'grid', or score='absolute'",
-        ),
-        "fixed scale": (
-            not isinstance(asked.scale, LearnedScale),
-            f"method={name!r} takes a scale that is known beforehand; a formula is learned from the "
-            "responses: give a column or a callable as scale, or use method='split', 'cv+' or "
-            "'jackknife+', which learn it from rows that they do not rank; for widths that follow the data "
-            "with all rows use stabconf.fit_quantiles",
-        ),
-        "no ball": (
-            asked.bound != "ball",
-            "bound='ball' needs to know to which side the fit moves, which it does from the fit without "
-            "the new row alone: use bound='norm' or 'curvature', or method='stable'",
-        ),
-        "no dual": (
-            asked.bound != "dual",
-            "bound='dual' says something near a response that the new row was fitted with: use "
-            "method='replace_one' or 'batch', or another bound",
-        ),
-        "alone if conditional": (
+        "bound='dual' needs score='absolute', without scale= and inner=; or use another bound",
+    ),
+    "alone if conditional": (
+        lambda fits, asked: (
             asked.conditional is None
-            or all(peers.which is None and peers.weights is None for _, peers in asked.parts),
-            "conditional= takes the place of groups and weights: give the groups as terms of its formula, "
-            "such as '~ C(g)', and drop groups= and weights=",
+            or all(peers.which is None and peers.weights is None for _, peers in asked.parts)
         ),
-        "no weights": (
-            all(peers.weights is None for _, peers in asked.parts),
-            f"method={name!r} has no guarantee with weights: use method='exact', 'stable', 'split' or "
-            "'jackknife+', or drop weights",
+        "conditional= takes the place of groups and weights: give the groups as terms of its formula, such "
+        "as '~ C(g)', and drop groups= and weights=",
+    ),
+    "no weights": (
+        lambda fits, asked: all(peers.weights is None for _, peers in asked.parts),
+        "method={name!r} has no guarantee with weights: use method='exact', 'stable', 'split' or "
+        "'jackknife+', or drop weights",
+    ),
+    "bends once": (
+        lambda fits, asked: fits.loss.bends_once,
+        "method={name!r} needs a loss whose slope bends once on each side of 0 (bends_once), which {loss} "
+        "does not declare: use method='stable', which encloses the exact set",
+    ),
+    "lipschitz": (
+        lambda fits, asked: math.isfinite(fits.loss.lipschitz),
+        "method={name!r} needs one tau for all responses, which loss {loss} does not have (it is not "
+        "Lipschitz): use method='exact' or 'stable'",
+    ),
+    "lipschitz or sizes": (
+        lambda fits, asked: asked.score.ranks_sizes or math.isfinite(fits.loss.lipschitz),
+        "method={name!r} with a score of one's own needs one tau for all responses, which loss {loss} does "
+        "not have (it is not Lipschitz): use 'huber', or method='root' or 'split'",
+    ),
+    "clipped where conditional": (
+        lambda fits, asked: (
+            asked.conditional is None
+            or (math.isfinite(fits.loss.lipschitz) and fits.loss.kind != "bending")
         ),
-        **_loss_needs(name, fits, asked),
-    }
-
-
-def _dual_fix(fits: Any, asked: Request) -> str:
-    """What must change for the duality gap to bound the scores; nothing where it does."""
-    loss = fits.loss
-    if asked.bound != "dual":
-        return ""
-    if not np.all(fits.ridge > 0):
-        return "penalty > 0 with l1_ratio < 1"
-    if math.isinf(loss.smoothness) or not (loss.symmetric or asked.score.sign):
-        return f"a loss that is smooth and symmetric, such as 'huber' (not {loss.describe()})"
-    if not asked.score.ranks_sizes or asked.scale is not None or asked.inner:
-        return "score='absolute', without scale= and inner="
-    return ""
-
-
-def _loss_needs(name: str, fits: Any, asked: Request) -> dict[str, Need]:
-    """What methods need of the loss."""
-    loss = fits.loss
-    curved = loss is not None and loss.kind == "bending"
-    known = loss is None or math.isfinite(loss.lipschitz)
-    dual = _dual_fix(fits, asked)
-    return {
-        "smooth if dual": (not dual, f"bound='dual' needs {dual}; or use another bound"),
-        "bends once": (
-            loss is None or loss.bends_once,
-            f"method={name!r} needs a loss whose slope bends once on each side of 0 (bends_once), which "
-            f"{'' if loss is None else loss.describe()} does not declare: use method='stable', which "
-            "encloses the exact set",
-        ),
-        "lipschitz": (
-            known,
-            _not_lipschitz(fits, f"method={name!r}", "method='exact' or 'stable'") if not known else "",
-        ),
-        "lipschitz or sizes": (
-            known or asked.score.ranks_sizes,
-            ""
-            if known
-            else _not_lipschitz(
-                fits, f"method={name!r} with a score of one's own", "'huber', or method='root' or 'split'"
-            ),
-        ),
-        "clipped where conditional": (
-            asked.conditional is None or (known and not curved),
-            f"conditional= with method={name!r} needs scores that no longer follow a far response, which "
-            f"loss {'' if loss is None else loss.describe()} does not give: use loss 'lad', 'quantile' or "
-            "'huber', or method='split', which takes every loss",
-        ),
-    }
+        "conditional= with method={name!r} needs scores that no longer follow a far response, which loss "
+        "{loss} does not give: use loss 'lad', 'quantile' or 'huber', or method='split', which takes every "
+        "loss",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -259,30 +245,91 @@ class Method:
     """How a method is run, the options that it takes, and what it needs.
 
     ``run`` gets the fits and a `Request`, once per group of new rows; if it is ``together``, once for all
-    groups, so that fits to parts of the rows are made once.
+    groups, so that fits to parts of the rows are made once. ``along`` takes its place where coverage is
+    asked for along a design, if ``run`` does not see to that.
     """
 
     run: Callable[[Any, Request], list[Intervals]]
     options: tuple[str, ...]
     needs: tuple[str, ...] = ()
     together: bool = False
+    along: Callable[[Any, Request], list[Intervals]] | None = None
 
-    def check_options(self, name: str, options: dict[str, Any]) -> None:
+    def check_options(self, name: str, options: Mapping[str, Any]) -> None:
         """Refuse options that the method does not take."""
         for option in options:
             if option not in self.options:
+                *others, last = *ALWAYS, *self.options
                 raise InputTypeError(
                     f"option {option!r} is unknown to method {name!r}: its options are "
-                    f"{_listed((*ALWAYS, *self.options))}"
+                    f"{', '.join(others)} and {last}"
                 )
 
     def check(self, name: str, fits: Any, asked: Request) -> None:
         """Refuse a request whose needs are not met."""
-        table = _needs(name, fits, asked)
         for need in self.needs:
-            met, message = table[need]
-            if not met:
-                raise AssumptionError(message)
+            met, message = _NEEDS[need]
+            if not met(fits, asked):
+                loss = "" if fits.loss is None else fits.loss.describe()
+                raise AssumptionError(message.format(name=name, score=asked.score.name, loss=loss))
+
+
+# The tables of methods, by name, for results of each kind; the package fills them in.
+METHODS: dict[str, Method] = {}
+ESTIMATOR_METHODS: dict[str, Method] = {}
+BAND_METHODS: dict[str, Method] = {}
+SEVERAL_METHODS: dict[str, Method] = {}
+
+
+def _auto(fits: Any, side: Side, options: Mapping[str, Any], methods: Mapping[str, Method]) -> str:
+    """The tightest certified method that has all options."""
+    if "exact" not in methods:
+        return "split"
+    only = set(methods["stable"].options) - set(methods["exact"].options)
+    sizes = as_score(options.get("score"), fits.loss, side).ranks_sizes
+    return "exact" if sizes and fits.loss.bends_once and not set(options) & only else "stable"
+
+
+def make_intervals(
+    fits: Any,
+    rows: np.ndarray,
+    alphas: Sequence[float],
+    method: str,
+    side: Side,
+    options: Mapping[str, Any],
+    parts: Sequence[Part] | None = None,
+    methods: Mapping[str, Method] = METHODS,
+) -> list[Intervals]:
+    """`Intervals` by a method's name, one record per alpha.
+
+    "auto" is the exact method, unless an option asks for what only the stable one has; for an estimator it
+    is split. ``parts`` are groups of new rows with the `Peers` that each is ranked among; None for all
+    among all.
+    """
+    check_side(side)
+    given = {name: value for name, value in options.items() if value is not None}
+    name = _auto(fits, side, given, methods) if method == "auto" else method
+    if name not in methods:
+        reason = "is unknown" if name not in METHODS else "is not for these results"
+        if name in METHODS and methods is BAND_METHODS:
+            reason = "is not for bands of quantiles"
+        if name == "stable" and methods is ESTIMATOR_METHODS:
+            reason = "leaves the new row out of the fit, and tau bounds what replacing its response does"
+        raise InputError(f"method={method!r} {reason}: give 'auto' or one of {', '.join(methods)}")
+    chosen = methods[name]
+    chosen.check_options(name, given)
+    free = np.zeros(len(rows), dtype=bool)
+    if not chosen.together:
+        rows, free = fits.coordinates(rows)
+    asked = Request.of(fits, rows, alphas, side=side, parts=parts, **given)
+    chosen.check(name, fits, asked)
+    if chosen.together:
+        return chosen.run(fits, asked)
+    run = chosen.run if asked.conditional is None else chosen.along or chosen.run
+    each = [run(fits, asked.take(which, peers)) for which, peers in asked.parts]
+    made = [join(one, [which for which, _ in asked.parts]) for one in zip(*each, strict=True)]
+    made = [replace(one, guarantee=f"{one.guarantee}{fits.given}") for one in made]
+    return [opened(one, free) for one in made] if free.any() else made
 
 
 def check_side(side: str) -> None:
@@ -300,10 +347,3 @@ def generator(random_state: int | np.random.Generator) -> np.random.Generator:
             f"random_state={random_state!r} is not allowed: give a whole number, 0 or larger, or a "
             "numpy Generator"
         ) from error
-
-
-def _listed(options: Sequence[str]) -> str:
-    """Options in words."""
-    if not options:
-        return "none"
-    return " and ".join([", ".join(options[:-1]), options[-1]]) if len(options) > 1 else options[0]
