@@ -154,8 +154,9 @@ class Results(ObjectiveResults):
         given = (self._X, design.y, fitted.loss, *self._weights)
         if not model.standardize:
             return Fits.in_own_unit(*given, fitted.solution.x, model.solving, parts)
-        known = fitted.solution
-        return Fits(*given, fitted.centre, fitted.scale, known.x, model.solving, parts, known)
+        units = fitted.centre, fitted.scale
+        known = fitted.ties, fitted.unique
+        return Fits(*given, *units, fitted.solution.x, model.solving, parts, known)
 
     def _predictions(self, X: np.ndarray) -> np.ndarray:
         return self._fitted.predict(X)

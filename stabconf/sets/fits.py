@@ -30,7 +30,6 @@ from ..solvers import (
     Problem,
     Solution,
     TieBreak,
-    certify,
     minimise,
     smallest_norm,
     solve,
@@ -93,8 +92,8 @@ class Fits:
         Options of `minimise`.
     parts : Parts or None
         Fits to some of the rows; None where units are known beforehand.
-    solved : Solution or None
-        The training fit, where it is one of this very problem.
+    solved : (TieBreak, Solution) or None
+        The training fit, where it is one of this very problem: `ties`, and the solution of `problem`.
     """
 
     X: np.ndarray
@@ -107,7 +106,7 @@ class Fits:
     start: np.ndarray
     solving: Solving
     parts: Parts | None = None
-    solved: Solution | None = None
+    solved: tuple[TieBreak, Solution] | None = None
 
     @property
     def given(self) -> str:
@@ -156,7 +155,7 @@ class Fits:
     @cached_property
     def ties(self) -> TieBreak:
         """What makes the minimiser unique (a `TieBreak`)."""
-        return smallest_norm(self.whole)
+        return smallest_norm(self.whole) if self.solved is None else self.solved[0]
 
     @cached_property
     def whole(self) -> Problem:
@@ -178,21 +177,12 @@ class Fits:
     def base(self) -> BaseFit:
         """The `BaseFit`."""
         problem = self.problem
-        solution = self._training_fit()
+        solution = None if self.solved is None else self.solved[1]
         if solution is None or not solution.success:
             solution = minimise(problem, self.ties.coordinates(self.start), **self.solving)
         if self.ties.extra is not None:  # what vanishes bounds nothing
             problem = replace(problem, ridge=self.ridge)
         return BaseFit(problem, solution, self.centre, self.scale)
-
-    def _training_fit(self) -> Solution | None:
-        """The training fit as a `Solution` of the problem that has one minimiser."""
-        known, problem = self.solved, self.problem
-        if known is None:
-            return None
-        l1 = known.l1_multipliers if self.ties.basis is None else np.zeros(problem.X.shape[1])
-        theta = self.ties.coordinates(known.x)
-        return certify(problem, theta, known.multipliers, l1, tol=self.solving["tol"], nit=known.nit)
 
     @cached_property
     def clipped(self) -> ClippedFit:

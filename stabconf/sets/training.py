@@ -11,7 +11,7 @@ from ..data.units import MAD_TO_SD, ColumnKinds, ColumnUnits, column_units, loca
 from ..losses import LAD, Loss
 from ..path import sharpened
 from ..penalties import Penalty
-from ..solvers import SOLVERS, Problem, Solution, solve
+from ..solvers import SOLVERS, Problem, Solution, TieBreak, minimise, smallest_norm
 from ..threads import one_thread
 
 __all__ = ["Fitted", "Model", "Parts", "Solving", "fit_rows", "linear", "residual_scale"]
@@ -46,6 +46,8 @@ class Fitted:
     constant : (p,) array or None
         Coefficients of design columns that add up to 1, where no column is the intercept.
     solution : Solution
+    ties, unique : TieBreak, Solution
+        What makes the minimiser unique, and the solution of that problem.
     """
 
     centre: float
@@ -53,6 +55,8 @@ class Fitted:
     loss: Loss
     constant: np.ndarray | None
     solution: Solution
+    ties: TieBreak
+    unique: Solution
 
     def predict(self, rows: np.ndarray) -> np.ndarray:
         """Predictions at standardised rows (m, p), in units of the response."""
@@ -75,11 +79,11 @@ def fit_rows(
         if loss.in_unit(2.0) != loss:
             sigma, before = residual_scale(rows, y, weights, spans, True, model.solving)
             loss = loss.in_unit(sigma / scale if sigma > _PERFECT * scale else 1.0)
-    solution = _solve(Problem(rows, (y - centre) / scale, loss, *weights), model.solving)
+    solution, ties, unique = _solve(Problem(rows, (y - centre) / scale, loss, *weights), model.solving)
     if before is not None and not before.success:
         message = f"nor did the LAD fit of the residual scale, {before.message}"
         solution = replace(solution, success=False, message=message)
-    return Fitted(centre, scale, loss, constant, solution)
+    return Fitted(centre, scale, loss, constant, solution, ties, unique)
 
 
 def residual_scale(
@@ -97,14 +101,18 @@ def residual_scale(
     """
     centre, scale = location_scale(y, 0.5 if spans else None) if standardize else (0.0, 1.0)
     problem = Problem(rows, (y - centre) / scale, LAD(), *weights)
-    solution = _solve(problem, solving)
+    solution, *_ = _solve(problem, solving)
     return MAD_TO_SD * scale * float(np.median(np.abs(solution.r))), solution
 
 
-def _solve(problem: Problem, solving: Solving) -> Solution:
-    """The `Solution`, of smallest norm where several tie."""
-    own = SOLVERS[solving["solver"]] is SOLVERS["auto"]
-    return solve(problem, sharpened if own else None, **solving)
+def _solve(problem: Problem, solving: Solving) -> tuple[Solution, TieBreak, Solution]:
+    """The `Solution`, of smallest norm where several tie; what makes it unique, and as it was found."""
+    ties = smallest_norm(problem)
+    unique = ties.apply(problem)
+    found = minimise(unique, **solving)
+    if SOLVERS[solving["solver"]] is SOLVERS["auto"]:
+        found = sharpened(unique, found, ties.extra)
+    return ties.lift(problem, found, solving["tol"]), ties, found
 
 
 @dataclass(frozen=True)
