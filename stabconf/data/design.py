@@ -14,26 +14,27 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from ..errors import DataWarning, FormulaError, InputError, InputTypeError, warn_user
+from ..errors import FormulaError, InputError, InputTypeError
 from . import formulas
-from .cells import check_column, check_new_column
-from .formula_hints import formula_hint
-from .formulas import caller_scope
+from .factors import at_both, both_sides, design_rows, right_side, term_values
 from .frames import (
     as_frame,
     by_label,
+    check_column,
     check_finite,
+    check_new_column,
     column_or_call,
     copied,
     formula_errors,
+    lacking,
     listed,
     numbers,
     plain_columns,
 )
 from .units import ColumnUnits, column_units
-from .unseen import unseen_rows
+from .unseen import new_row_error, placed_rows, row_values, values_as_columns
 
-__all__ = ["Design", "Unseen", "build_design", "caller_scope"]
+__all__ = ["Design", "Unseen", "build_design"]
 
 Unseen = Literal["raise", "nan"]
 
@@ -60,6 +61,8 @@ class Design:
         Labels of the rows left out because a value is missing.
     kinds : ColumnKinds
         What the columns are made of.
+    predictors : list of str
+        Columns of the frame that the right-hand side uses.
     """
 
     _outside: tuple[str, ...] = ()  # names of the columns that were Series of the calling scope
@@ -69,13 +72,14 @@ class Design:
     def __init__(
         self, formula: str, data: pd.DataFrame, scope: Mapping[str, Any], outside: tuple[str, ...] = ()
     ) -> None:
-        left, right = formulas.formula_codes(formula)
+        sides = formulas.sides_of(formula)
+        left, right = map(formulas.codes_of, sides)
         used = formulas.names_in(*left, *right)
         names, columns = formulas.taken_from(scope, used - set(data.columns), data.index)
         data = copied(data)  # all of it, for options may name any column
         for name, values in columns.items():
             data[name] = values
-        frame = plain_columns(data, used, "data")
+        frame = pd.DataFrame(plain_columns(data, used, "data"), index=data.index, copy=False)
         for code in left + right:
             name, category = formulas.column_of(code)
             if name in frame.columns:
@@ -83,7 +87,9 @@ class Design:
         self.formula = formula
         self._frame, self._data, self._scope = frame, data, names
         self._outside = (*outside, *columns)
-        self._left, self._info, made = formulas.both_sides(formula, frame, names)
+        self._left, self._info, made = both_sides(formula, sides, frame, names)
+        self.predictors: list[str] = formulas.columns_in(right, frame.columns)
+        self._responding = formulas.columns_in(left, frame.columns)
         self.names: list[str] = list(self._info.column_names)
         self._Y: np.ndarray = made.matrix(self._left)
         self.X: np.ndarray = made.matrix(self._info)
@@ -121,12 +127,6 @@ class Design:
         return self.kinds.intercept
 
     @property
-    def predictors(self) -> list[str]:
-        """Columns of the frame that the right-hand side uses."""
-        used = formulas.names_of(self._info)
-        return [column for column in self._frame.columns if column in used]
-
-    @property
     def labels(self) -> pd.Index:
         """Labels of the rows that the user gave, dropped ones included."""
         return self._data.index
@@ -143,16 +143,12 @@ class Design:
 
     def new_rows(self, new: object) -> tuple[np.ndarray, pd.Index]:
         """Design rows (m, p) of new rows and their index; a row that lacks a value is NaN throughout."""
-        frame, values, complete = self._complete_rows(new)
-        rows = np.full((len(frame), len(self.names)), np.nan)
-        if complete.any():
-            try:
-                values = values if complete.all() else values[complete]
-                rows = formulas.design_rows(self._info, values, len(frame))
-            except Exception as error:
-                placed = self._placed(error, frame, values)
-                if len(placed):
-                    rows = formulas.design_rows(self._info, placed, len(frame))
+        frame, columns, complete = self._complete_rows(new)
+        try:
+            rows = design_rows(self._info, columns, frame.index, complete)
+        except Exception as error:
+            placed = placed_rows(self, error, frame, columns, complete)
+            rows = design_rows(self._info, columns, frame.index, placed)
         check_finite(rows, self.names, frame.index, "exog", allow_nan=True)
         return rows, frame.index
 
@@ -162,19 +158,20 @@ class Design:
         """A copy whose map is learned from training and new rows together, the units of its columns, and
         rows and index as in `new_rows`.
         """
-        frame, values, complete = self._complete_rows(new)
-        trained = self._frame.reset_index(drop=True)[self.predictors].iloc[self.kept]
-        both = pd.concat([trained.astype(object), values.loc[complete, self.predictors]], ignore_index=True)
-        both = plain_columns(both, self.predictors, "exog")
+        frame, columns, complete = self._complete_rows(new)
+        trained = self._frame[self.predictors].iloc[self.kept]
+        asked = pd.DataFrame({name: columns[name].to_numpy()[complete] for name in self.predictors})
+        both = pd.concat([trained.astype(object), asked], ignore_index=True)
+        both = pd.DataFrame(plain_columns(both, self.predictors, "exog"), index=both.index)
         for name in self.predictors:
             if isinstance(trained[name].dtype, pd.CategoricalDtype):  # the order of levels is the user's
                 levels = list(trained[name].cat.categories)
                 levels += [level for level in pd.unique(both[name]) if level not in levels]
                 both[name] = pd.Categorical(both[name], categories=levels)
         try:
-            info, made = formulas.right_side(self.formula, both, self._scope)
+            info, made = right_side(self.formula, both, self._scope)
         except Exception as error:
-            raise self._new_row_error(error, frame) from error
+            raise new_row_error(self, error, frame) from error
         n = len(self.y)
         place, X = made.kept, made.matrix(info)
         kinds = made.kinds(info)
@@ -188,13 +185,12 @@ class Design:
 
     def responses(self, new: object) -> np.ndarray | None:
         """Responses of new rows as the formula makes them (m,), NaN where missing; None if not there."""
-        frame = as_frame(new, "exog")
-        used = formulas.names_of(self._left) & set(self._frame.columns)
-        if not used or used - set(frame.columns):
+        frame, used = as_frame(new, "exog"), self._responding
+        if not used or set(used) - set(frame.columns):
             return None
-        values = plain_columns(frame, used, "exog").reset_index(drop=True)
+        columns = plain_columns(frame, used, "exog")
         with formula_errors(f"exog cannot be put through the left side of {self.formula!r}"):
-            return formulas.design_rows(self._left, values, len(frame))[:, self._place]
+            return design_rows(self._left, columns, frame.index)[:, self._place]
 
     def beside(
         self, what: str | Callable[[pd.DataFrame], Any], new: object, complete: np.ndarray
@@ -203,7 +199,7 @@ class Design:
         frames = self.frame_of(None), self.frame_of(new)[complete]
         if isinstance(what, str) and what.lstrip().startswith("~"):
             with formula_errors(f"scale={what!r} cannot be evaluated"):
-                return formulas.pair_of_designs(what, frames, {"np": np, **self._scope})
+                return at_both(what, frames, {"np": np, **self._scope})
         name = "the values of scale" if callable(what) else f"scale={what!r}"
         pair = zip(column_or_call(what, frames, "scale", "a callable"), frames, strict=True)
         first, second = (numbers(by_label(values, frame.index, name), name) for values, frame in pair)
@@ -216,7 +212,9 @@ class Design:
         knots = "; where new rows lie beyond the training rows use cr(x, df=4)" if "bs(" in formula else ""
         with formula_errors(f"conditional={formula!r} cannot be evaluated", knots):
             frames = self.frame_of(None), self.frame_of(new)
-            return formulas.design_along(formula, frames, {"np": np, "pd": pd, **self._scope})
+            pair = at_both(formula, frames, {"np": np, "pd": pd, **self._scope}, "drop")
+        trained, rows = (np.column_stack([np.ones(len(each)), each]) for each in pair)
+        return trained, rows
 
     def factors(
         self, term: str, new: object, argument: str, scope: Mapping[str, Any] | None = None
@@ -228,7 +226,7 @@ class Design:
         frame = self.frame_of(new)
         names = {"np": np, "pd": pd, **(scope or {}), **self._scope}
         codes = self._codes(term, frame, argument)
-        return {code: formulas.term_values(code, frame, names, argument) for code in codes}
+        return {code: term_values(code, frame, names, argument) for code in codes}
 
     def terms(self, term: str, new: object, argument: str) -> dict[str, Any]:
         """The same as arrays (m,) or Categoricals, where terms may have patsy's transforms."""
@@ -254,11 +252,10 @@ class Design:
             )
         return codes
 
-    def _complete_rows(self, new: object) -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
+    def _complete_rows(self, new: object) -> tuple[pd.DataFrame, dict[Any, pd.Series], np.ndarray]:
         """A new frame, its columns that the formula uses, and which of its rows lack no value."""
         frame = as_frame(new, "exog")
-        needed = self.predictors
-        absent = [column for column in needed if column not in frame.columns]
+        absent = [column for column in self.predictors if column not in frame.columns]
         here = [column for column in absent if column not in self._outside]
         if here:
             raise InputError(
@@ -266,40 +263,13 @@ class Design:
                 "to the frame what training had"
             )
         if len(frame) == len(self.labels):  # patsy would take the training values
-            absent += self._row_values(frame)
+            absent += row_values(self, frame)
         if absent:
-            raise InputError(f"exog cannot be put through {self.formula!r}: {_as_columns(absent)}")
-        values = plain_columns(frame, {*needed, *self._scope}, "exog", levels_from_data=True)
-        values = values.reset_index(drop=True)
-        for name in needed:
-            check_new_column(values[name], self._frame[name].dtype, name, frame.index)
-        return frame, values, ~values.isna().any(axis=1).to_numpy()
-
-    def _row_values(self, frame: pd.DataFrame) -> list[str]:
-        """Arrays of the calling scope with a value for each training row, and no column in new rows."""
-        count = len(self.labels)
-        used = formulas.names_of(self._info) if self._scope else set()
-        found = {name: value for name, value in self._scope.items() if name in used - set(frame.columns)}
-        return [name for name, value in found.items() if np.ndim(value) == 1 and len(value) == count]
-
-    def _placed(self, error: Exception, frame: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
-        """The complete new rows that the map can place, after it could not place all of them."""
-        rows, found = unseen_rows(self._info, values, self.frame_of(None))
-        if not rows.any():
-            raise self._new_row_error(error, frame) from error
-        what = "; ".join(f"{code}: {', '.join(map(repr, told))}" for code, told in found.items())
-        labels = frame.index[values.index[rows]]
-        some = ", ".join(map(str, labels[:5])) + (", ..." if len(labels) > 5 else "")
-        rows_are = f"{len(labels)} row{'s' if len(labels) > 1 else ''} ({some})"
-        problem = f"exog has {rows_are} with values that training did not have ({what})"
-        if self.unseen == "raise":
-            splines = ", write cr(x, df=4) for bs, which goes on in straight lines" if "bs(" in what else ""
-            raise InputError(
-                f"{problem}: recode or drop them{splines}, or give unseen='nan' to leave them without an "
-                "answer"
-            ) from error
-        warn_user(f"{problem}: they have no answer (NaN)", DataWarning)
-        return values[~rows]
+            raise InputError(f"exog cannot be put through {self.formula!r}: {values_as_columns(absent)}")
+        columns = plain_columns(frame, {*self.predictors, *self._scope}, "exog", self._frame)
+        for name in self.predictors:
+            check_new_column(columns[name], self._frame[name].dtype, name, frame.index)
+        return frame, columns, ~lacking(columns, len(frame))
 
     def leaving_unseen(self, unseen: Unseen) -> "Design":
         """The same map, with another answer to new rows that it cannot place."""
@@ -308,18 +278,6 @@ class Design:
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__, unseen=unseen)
         return made
-
-    def _new_row_error(self, error: Exception, frame: pd.DataFrame) -> InputError:
-        """An error of new rows in the user's terms."""
-        text = str(error).split("\n")[0]
-        if "categories" in text or "mismatching" in text:  # as formulaic and new levels say it
-            return InputError(
-                f"exog has a category that training did not have ({text}): recode or drop those rows, or "
-                "refit with data that has the category"
-            )
-        outside = self._row_values(frame)
-        hint = f"; {_as_columns(outside)}" if outside else ""
-        return FormulaError(f"exog cannot be put through {self.formula!r}: {text}{hint}")
 
     def __getstate__(self) -> dict[str, Any]:
         # A module cannot be pickled: its name stands for it.
@@ -383,7 +341,7 @@ def build_design(
     try:
         design = Design(formula, frame, scope)
     except FormulaError as error:
-        hint = formula_hint(formula, frame.columns, str(error))
+        hint = formulas.formula_hint(formula, frame.columns, str(error))
         if not hint:
             raise
         raise FormulaError(f"{error}\nHint: {hint}.") from error
@@ -397,12 +355,6 @@ def build_design(
     check_finite(design._Y, names, design.index, "data")
     check_finite(design.X, design.names, design.index, "data")
     return design.leaving_unseen(unseen)
-
-
-def _as_columns(names: list[str]) -> str:
-    """What to do about variables that new rows need, in words."""
-    named = listed(names, "variable")
-    return f"{named} of the calling scope had one value a training row: make it a column of both frames"
 
 
 def _check_rows(design: Design, missing: str) -> None:

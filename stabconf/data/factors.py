@@ -1,21 +1,28 @@
 """The factors of a formula, each evaluated and coded once, and the columns that they make.
 
-patsy parses, learns and checks; `formulas` calls it through here. Two things are done in its place, with
-the same result, for they take nearly all of its time on many rows: text becomes codes of levels by hashing,
-not value by value, and the columns are written in blocks of rows.
+`design` learns whole formulas here and puts new rows through them; groups, tables and figures go by single
+terms, through `term_values`. patsy learns levels, knots and means. Evaluating factors and writing columns,
+with patsy's result, is done here: text becomes codes of levels by hashing, not value by value, columns are
+written in blocks of rows, and one row costs little more than its look-ups.
 """
 
+import ast
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import patsy
+from patsy.categorical import categorical_to_int
 from patsy.util import SortAnythingKey
 
+from ..errors import FormulaError, InputError
+from .formulas import names_in
+from .frames import by_label, check_duplicates, formula_errors, lacking, plain_columns
 from .units import ColumnKinds
 
-__all__ = ["Evaluated", "Missing", "evaluate", "learn"]
+__all__ = ["Evaluated", "at_both", "both_sides", "design_rows", "right_side", "term_values"]
 
 Missing = Literal["drop", "raise"]
 
@@ -25,56 +32,44 @@ _CELLS = 2**16  # of the design that are written at a time: half a megabyte, whi
 
 
 class OnceFactor(patsy.EvalFactor):
-    """A factor that is evaluated once for each frame, text and categories as pandas' codes."""
+    """A factor that is evaluated once while its design is learned, text and categories as pandas' codes."""
 
-    _made: tuple[Any, Any] | None = None
+    _learned = False
+    _made: Any = None
 
     def eval(self, memorize_state: dict[str, Any], data: Any) -> Any:
-        made = self._made  # looked up once, for other threads may evaluate other frames
-        if made is None or made[0] is not data:
-            made = data, _coded(super().eval(memorize_state, data), memorize_state)
-            self._made = made
-        return made[1]
+        if self._made is not None:
+            return self._made
+        plain = self.code.isidentifier() and self.code in data
+        value = data[self.code] if plain else super().eval(memorize_state, data)
+        if not self._learned:
+            self._made = value = _coded(value)
+        return value
 
-    def forget(self) -> None:
-        """Let go of the frame and of the value."""
-        self._made = None
+    def let_go(self) -> None:
+        """Forget the training rows: those to come are others."""
+        self._learned, self._made = True, None
 
 
-def _coded(value: Any, state: dict[str, Any]) -> Any:
-    """A factor's value with the codes of the levels in ``state``, which the first call learns.
+def _coded(value: Any) -> Any:
+    """A factor's value as a Categorical with its levels in patsy's order, where it is one of categories.
 
     Values that patsy codes as quickly, or refuses, or that need its rules for order stay as they are.
     """
+    found = _hashed(value)
+    if found is None:
+        return value
+    data, codes, values, missing = found
     boxed = isinstance(value, _BOX)
-    data = value.data if boxed else value
-    if not isinstance(data, (pd.Series, np.ndarray, pd.Categorical)) or data.ndim != 1:
+    levels = value.levels if boxed else None
+    if levels is None:
+        known = [each for each, gone in zip(values, missing, strict=True) if not gone]
+        categorical = isinstance(data.dtype, pd.CategoricalDtype)
+        levels = values if categorical else sorted(known, key=SortAnythingKey)
+    made = _places(codes, values, missing, tuple(levels))
+    if made is None or len(set(levels)) < len(levels):
         return value
-    categorical = isinstance(data.dtype, pd.CategoricalDtype)
-    if not categorical and (data.dtype.kind == "b" or not (boxed or _is_text(data.dtype))):
-        return value
-    if categorical:
-        held: Any = data.array if isinstance(data, pd.Series) else data
-        codes, values = held.codes, list(held.categories)
-    else:
-        codes, found = pd.factorize(data)
-        values = list(found)
-        if pd.api.types.infer_dtype(found, skipna=False) not in _LEVELS:
-            return value
-    missing = [False if categorical and not boxed else _is_missing(each) for each in values]
-    if "levels" not in state:
-        given = value.levels if boxed else None
-        if given is None:
-            known = [each for each, gone in zip(values, missing, strict=True) if not gone]
-            given = values if categorical else sorted(known, key=SortAnythingKey)
-        state["levels"] = tuple(given)
-    places = {level: place for place, level in enumerate(state["levels"])}
-    table = np.array([places.get(each, -2) for each in values] + [-1])  # the last for a code of -1
-    table[:-1][missing] = -1
-    made = table[codes]
-    if (made == -2).any() or len(places) < len(state["levels"]):
-        return value
-    dtype = pd.CategoricalDtype(pd.Index(state["levels"], dtype=object, tupleize_cols=False))
+    dtype = pd.CategoricalDtype(pd.Index(tuple(levels), dtype=object, tupleize_cols=False))
     result: Any = pd.Categorical.from_codes(made, dtype=dtype)
     if isinstance(data, pd.Series):
         result = pd.Series(result, index=data.index)
@@ -83,39 +78,57 @@ def _coded(value: Any, state: dict[str, Any]) -> Any:
     return result
 
 
-def _is_text(dtype: Any) -> bool:
-    return dtype.kind in "OU" or isinstance(dtype, pd.StringDtype)
+def _hashed(value: Any) -> tuple[Any, np.ndarray, list[Any], list[bool]] | None:
+    """Data of text or categories, the codes (n,) of its different values, these, and which are missing."""
+    boxed = isinstance(value, _BOX)
+    data = value.data if boxed else value
+    if not isinstance(data, (pd.Series, np.ndarray, pd.Categorical)) or data.ndim != 1:
+        return None
+    if isinstance(data.dtype, pd.CategoricalDtype):
+        held: Any = data.array if isinstance(data, pd.Series) else data
+        values = list(held.categories)
+        return data, held.codes, values, [boxed and _is_missing(each) for each in values]
+    text = data.dtype.kind in "OU" or isinstance(data.dtype, pd.StringDtype)
+    if data.dtype.kind == "b" or not (boxed or text):
+        return None
+    codes, found = pd.factorize(data)
+    if pd.api.types.infer_dtype(found, skipna=False) not in _LEVELS:
+        return None
+    values = list(found)
+    return data, codes, values, list(map(_is_missing, values))
 
 
 def _is_missing(value: Any) -> bool:
     return patsy.NAAction().is_categorical_NA(value)
 
 
-class Evaluated(patsy.NAAction):
+def _places(
+    codes: np.ndarray, values: list[Any], missing: list[bool], levels: tuple[Any, ...]
+) -> np.ndarray | None:
+    """Places (n,) of values among the levels, -1 for missing ones; None where one is not there."""
+    places = {level: place for place, level in enumerate(levels)}
+    table = np.array([places.get(each, -2) for each in values] + [-1])  # the last for a code of -1
+    table[:-1][missing] = -1
+    if np.array_equal(table[:-1], np.arange(len(values))):
+        return codes
+    made = table[codes]
+    return None if -2 in table and (made == -2).any() else made
+
+
+@dataclass(frozen=True)
+class Evaluated:
     """The factors of designs at the complete rows of a frame; see `evaluate`.
 
     Attributes
     ----------
     kept : (n,) array of int
         Positions of the rows that lack no value.
+    factors : dict
+        Values (n, q) of numeric factors, and places (n,) among the levels of categorical ones.
     """
 
     kept: np.ndarray
-    _values: list[np.ndarray]
-    _factors: dict[Any, np.ndarray]
-
-    def is_numerical_NA(self, arr: Any) -> np.ndarray:
-        return np.isnan(np.asarray(arr)).any(axis=1)
-
-    def handle_NA(self, values: Any, is_NAs: Any, origins: Any) -> Any:
-        """Keep the values, and hand patsy no rows of them to make columns of."""
-        if self.on_NA == "raise":
-            super().handle_NA(values, is_NAs, origins)
-        if values:
-            lacking = np.logical_or.reduce(is_NAs)
-            self.kept = np.flatnonzero(~lacking)
-            self._values = [value[self.kept] for value in values] if lacking.any() else values
-        return [value[:0] for value in values]
+    factors: dict[Any, np.ndarray]
 
     def matrix(self, info: patsy.DesignInfo) -> np.ndarray:
         """The columns (n, p) of a design."""
@@ -136,7 +149,7 @@ class Evaluated(patsy.NAAction):
         """The products of the columns of factors, those of the first change fastest."""
         made: np.ndarray | None = None
         for factor in factors:
-            block = self._factors[factor][rows]
+            block = self.factors[factor][rows]
             if factor in subterm.contrast_matrices:
                 block = subterm.contrast_matrices[factor].matrix[block]
             if made is not None:
@@ -169,38 +182,206 @@ class Evaluated(patsy.NAAction):
             if factor in subterm.contrast_matrices:
                 places = np.tile(places, subterm.contrast_matrices[factor].matrix.shape[1])
             else:
-                count = self._factors[factor].shape[1]
+                count = self.factors[factor].shape[1]
                 places = (places + stride * np.arange(count)[:, None]).ravel()
                 stride *= count
         return places
 
 
 def learn(
-    terms: Sequence[Iterable[Any]],
-    frame: pd.DataFrame,
-    scope: Mapping[str, Any],
-    missing: Missing = "drop",
+    sides: Sequence[Iterable[Any]], frame: pd.DataFrame, scope: Mapping[str, Any], missing: Missing = "drop"
 ) -> tuple[list[patsy.DesignInfo], Evaluated]:
     """The designs of lists of terms as a frame has their levels, knots and means, and their `Evaluated`."""
-    ours = [
+    terms = [
         [patsy.Term([OnceFactor(factor.code, factor.origin) for factor in term.factors]) for term in side]
-        for side in terms
+        for side in sides
     ]
     env = patsy.EvalEnvironment([scope])
     action = patsy.NAAction(missing)
-    infos = patsy.build.design_matrix_builders(ours, lambda: iter([frame]), env, action)
-    return infos, evaluate(infos, frame, missing)
+    infos = patsy.build.design_matrix_builders(terms, lambda: iter([frame]), env, action)
+    made = evaluate(infos, frame, frame.index, missing)
+    for factor in (factor for side in terms for term in side for factor in term.factors):
+        factor.let_go()
+    return infos, made
 
 
-def evaluate(infos: Sequence[patsy.DesignInfo], frame: pd.DataFrame, missing: Missing) -> Evaluated:
-    """The factors of designs at the rows of a frame; ``missing`` is what is done with incomplete rows."""
-    made = Evaluated(missing)
-    made.kept, made._values = np.arange(len(frame)), []
-    factors = dict.fromkeys(factor for info in infos for factor in info.factor_infos.values())
-    try:
-        patsy.build_design_matrices(infos, frame, NA_action=made)
-    finally:
-        for each in factors:
-            each.factor.forget()
-    made._factors = {each.factor: value for each, value in zip(factors, made._values, strict=True)}
+def evaluate(
+    infos: Sequence[patsy.DesignInfo], columns: Mapping[Any, Any], index: pd.Index, missing: Missing
+) -> Evaluated:
+    """The factors of designs at rows with labels ``index``, given the columns that they name; incomplete
+    rows are left out, or refused."""
+    factors: dict[Any, np.ndarray] = {}
+    incomplete = np.zeros(len(index), dtype=bool)
+    for info in (each for design in infos for each in design.factor_infos.values()):
+        factor = info.factor
+        if factor in factors:
+            continue
+        value = factor.eval(info.state, columns)
+        _check_rows(factor, value, index)
+        if info.type == "categorical":
+            factors[factor] = _level_codes(info, value)
+            gone = factors[factor] < 0
+        else:
+            factors[factor] = _numeric(info, value)
+            gone = np.isnan(factors[factor]).any(axis=1)
+        if missing == "raise" and gone.any():
+            raise patsy.PatsyError("factor contains missing values", factor)
+        incomplete |= gone
+    kept = np.flatnonzero(~incomplete)
+    if len(kept) < len(index):
+        factors = {factor: values[kept] for factor, values in factors.items()}
+    return Evaluated(kept, factors)
+
+
+def _check_rows(factor: Any, value: Any, index: pd.Index) -> None:
+    """Refuse values that have other rows than these."""
+    data = value.data if isinstance(value, _BOX) else value
+    count = len(data) if np.ndim(data) else 1
+    if count != len(index):
+        counts = f"({len(index)} versus {count})"
+        raise patsy.PatsyError(
+            f"Number of rows mismatch between data argument and {factor.name()} {counts}", factor
+        )
+    if isinstance(data, (pd.Series, pd.DataFrame)) and not data.index.equals(index):
+        raise patsy.PatsyError(f"Index mismatch between data.index and {factor.name()}", factor)
+
+
+def _level_codes(info: Any, value: Any) -> np.ndarray:
+    """Places (n,) of a factor's values among its levels, -1 where missing."""
+    found = _hashed(value)
+    made = None if found is None else _places(*found[1:], info.categories)
+    if made is None:  # values that patsy codes, or refuses
+        made = np.asarray(categorical_to_int(value, info.categories, patsy.NAAction(), info.factor))
     return made
+
+
+def _numeric(info: Any, value: Any) -> np.ndarray:
+    """The values (n, q) of a factor of numbers."""
+    made = np.asarray(value)
+    made = made if made.ndim > 1 else made.reshape(-1, 1)
+    if made.ndim > 2 or made.shape[1] != info.num_columns:
+        told = f"{made.shape[1]} columns instead of the {info.num_columns} I was expecting"
+        raise patsy.PatsyError(f"when evaluating factor {info.factor.name()}, I got {told}", info.factor)
+    if not np.issubdtype(made.dtype, np.number):
+        told = f"I got non-numeric data of type '{made.dtype}'"
+        raise patsy.PatsyError(f"when evaluating numeric factor {info.factor.name()}, {told}", info.factor)
+    return made
+
+
+def both_sides(
+    formula: str, sides: Sequence[Sequence[Any]], frame: pd.DataFrame, scope: Mapping[str, Any]
+) -> tuple[patsy.DesignInfo, patsy.DesignInfo, Evaluated]:
+    """The designs of the terms of a formula's sides, and their factors at the complete rows.
+
+    Each term of the left side is a response. Factors see the labels of the rows, so that a Series with
+    others is refused.
+    """
+    try:
+        (left, right), made = learn(sides, frame, scope)
+    except patsy.PatsyError as error:
+        raise FormulaError(f"formula={formula!r} cannot be used: {error}{_hint(error)}") from error
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}{_hint(error)}"
+        raise FormulaError(f"formula={formula!r} cannot be evaluated on data: {text}") from error
+    _check_responses(formula, left)
+    return left, right, made
+
+
+def _check_responses(formula: str, info: patsy.DesignInfo) -> None:
+    """Refuse responses that are not one column of numbers each."""
+    for term, part in info.term_slices.items():
+        response = f"response {term.name()!r} in {formula!r}"
+        for factor in (info.factor_infos[factor] for factor in term.factors):
+            if factor.type != "numerical":
+                levels = list(factor.categories)[:5]
+                raise InputError(
+                    f"{response} is not numeric (levels {levels}): convert it, with .astype(float) say; "
+                    "code categories as 0, 1, ..., and give their labels in that order to conformity or "
+                    "conformal_set"
+                )
+        if part.stop - part.start != 1:
+            raise InputError(
+                f"{response} has {part.stop - part.start} columns: give one; several responses are written "
+                "'y1 + y2 ~ x'"
+            )
+
+
+def _hint(error: Exception) -> str:
+    if "zero-size" in str(error) or "no levels" in str(error):
+        return "\nEvery row has a missing value in a column of the formula."
+    if "mismatch between column_names" in str(error):
+        return "\nA column is called Intercept, as the constant is in formulas: rename the column."
+    if any(words in str(error) for words in ("Index mismatch", "rows mismatch", "broadcast")):
+        return "\nGive variables that are not columns of data its index, and a value for each row."
+    return ""
+
+
+def right_side(
+    formula: str, frame: pd.DataFrame, scope: Mapping[str, Any], missing: Missing = "drop"
+) -> tuple[patsy.DesignInfo, Evaluated]:
+    """The design of the right side of a formula, and its factors at the complete rows."""
+    terms = patsy.ModelDesc.from_formula("~" + formula.split("~", 1)[1]).rhs_termlist
+    (info,), made = learn([terms], frame, scope, missing)
+    return info, made
+
+
+def at_both(
+    formula: str, frames: Sequence[pd.DataFrame], scope: Mapping[str, Any], missing: Missing = "raise"
+) -> tuple[np.ndarray, np.ndarray]:
+    """The design of a one-sided formula, learned on the first frame, at the rows of both. Rows of the
+    second that lack a value are refused, or NaN where ``missing`` is "drop"."""
+    first, second = (plain_columns(frame, names_in(formula.lstrip("~ ")), "the frame") for frame in frames)
+    info, made = right_side(formula, pd.DataFrame(first, index=frames[0].index), scope, "raise")
+    return made.matrix(info), design_rows(info, second, frames[1].index, None, missing)
+
+
+def design_rows(
+    info: patsy.DesignInfo,
+    columns: Mapping[Any, pd.Series],
+    index: pd.Index,
+    asked: np.ndarray | None = None,
+    missing: Missing = "drop",
+) -> np.ndarray:
+    """Design rows (m, p) of columns with labels ``index``; NaN where they lack a value, and where they are
+    not ``asked`` for (bools)."""
+    count = len(index)
+    if asked is not None and not asked.all():
+        columns = {name: values[asked] for name, values in columns.items()}
+        index = index[asked]
+    rows = np.full((count, len(info.column_names)), np.nan)
+    if not len(index):
+        return rows
+    made = evaluate([info], columns, index, missing)
+    if len(made.kept) == count:
+        return made.matrix(info)
+    places = np.arange(count) if asked is None else np.flatnonzero(asked)
+    rows[places[made.kept]] = made.matrix(info)
+    return rows
+
+
+def term_values(code: str, frame: pd.DataFrame, scope: Mapping[str, Any], argument: str) -> pd.Series:
+    """A column, or an expression of columns and names of ``scope``, at the rows of a frame, by position.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"g": ["a", "b"], "x": [1.0, None]}, index=[7, 8])
+    >>> term_values("C(g)", frame, {}, "by").tolist(), term_values("x > 5", frame, {}, "by").tolist()
+    (['a', 'b'], [False, nan])
+    """
+    if code in frame.columns:
+        check_duplicates(frame, [code], "the frame")
+        return frame[code].reset_index(drop=True)
+    columns = plain_columns(frame, names_in(code), "the frame")
+    names = {"C": lambda values, *more: values, "Q": lambda name: columns[name], **scope}
+    problem = f"{argument}={code!r} is neither a column nor a term of a formula"
+    with formula_errors(problem, "; use columns that training and new rows have"):
+        known = {str(name): columns[name] for name in columns}
+        values = patsy.EvalEnvironment([names]).eval(code, inner_namespace=known)
+    if np.ndim(values) > 1:
+        raise FormulaError(f"{argument}={code!r} has several columns: give terms of one column, in a list")
+    if np.shape(values) != (len(frame),):
+        raise InputError(f"{argument}={code!r} has {np.size(values)} values for {len(frame)} rows")
+    values = pd.Series(by_label(values, frame.index, f"{argument}={code!r}")).reset_index(drop=True)
+    if any(isinstance(node, ast.Compare) for node in ast.walk(ast.parse(code, mode="eval"))):
+        values = values.mask(lacking(columns, len(frame)))  # else False where a value is missing
+    return values

@@ -1,41 +1,53 @@
-"""Formulas and their pieces, as patsy reads them: names, factors, designs, the value of one factor.
+"""Formulas as text: names, factors, columns, and what to write instead of what cannot be used.
 
-`design` evaluates whole formulas, with what they name of the calling scope; groups, tables and figures go
-by single terms, through `term_values`. patsy is seen here and in `factors` alone.
+`factors` evaluates them. Hints are for the slips of people who come from R; they read the formula as it
+stands, for what cannot be parsed has no terms.
 """
 
 import ast
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import difflib
+import re
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import patsy
 
-from ..errors import FormulaError, InputError
-from .factors import Evaluated, Missing, evaluate, learn
-from .frames import by_label, check_duplicates, copied, formula_errors, has_labels, plain_columns
+from ..errors import FormulaError
+from .frames import by_label, copied, has_labels
 
 __all__ = [
     "TRANSFORMS",
-    "both_sides",
     "caller_scope",
+    "codes_of",
     "column_of",
-    "design_along",
-    "design_rows",
+    "columns_in",
     "factor_codes",
-    "formula_codes",
+    "formula_hint",
     "is_column",
     "names_in",
-    "names_of",
-    "pair_of_designs",
-    "right_side",
+    "sides_of",
     "taken_from",
-    "term_values",
 ]
 
 # patsy's transforms: they learn from the frame they are given, so terms that go by row must not have them.
 TRANSFORMS = {name: getattr(patsy.builtins, name) for name in set(patsy.builtins.__all__) - {"C", "Q"}}
+
+_NUMPY = ("log", "log10", "log2", "log1p", "exp", "expm1", "sqrt", "abs", "sin", "cos", "floor", "ceil")
+_INSTEAD = {
+    "factor": "C(...) makes a column a category",
+    "as.factor": "C(...) makes a column a category",
+    "ns": "cr(x, df=4) is a natural cubic spline, bs(x, df=4) a B-spline",
+    "s": "cr(x, df=4) is a natural cubic spline, bs(x, df=4) a B-spline",
+    "poly": "write powers, x + I(x**2)",
+    "offset": "take it off the response, I(y - known) ~ x",
+    "ifelse": "np.where(x > 0, 1, 0) chooses by row",
+    "cut": "pd.cut(x, [0, 1, 2]) cuts a number into groups",
+}
+_CALL = re.compile(r"(?<![\w.])([A-Za-z_][\w.]*)\s*\(")
+_QUOTED = re.compile(r"""Q\(\s*(?:'[^']*'|"[^"]*")\s*\)""")
+_UNKNOWN = re.compile(r"name '(\w+)' is not defined")
 
 
 def caller_scope(depth: int) -> Mapping[str, Any]:
@@ -78,6 +90,12 @@ def names_in(*codes: str) -> set[str]:
     return names
 
 
+def columns_in(codes: Iterable[str], columns: Iterable[str]) -> list[str]:
+    """The columns that pieces of formula name."""
+    used = names_in(*codes)
+    return [column for column in columns if column in used]
+
+
 def _expression(code: str) -> ast.Expression:
     """A piece of formula as Python reads it."""
     try:
@@ -112,13 +130,13 @@ def is_column(response: str, columns: Collection[str]) -> bool:
     return response in columns or any(response in (f"Q({name!r})", f'Q("{name}")') for name in columns)
 
 
-def formula_codes(formula: str) -> tuple[list[str], list[str]]:
-    """The factors of the left and of the right side of a formula, as expressions.
+def sides_of(formula: str) -> tuple[list[Any], list[Any]]:
+    """The terms of the left and of the right side of a formula.
 
     Examples
     --------
-    >>> formula_codes("np.log(y) ~ x + C(g):x")
-    (['np.log(y)'], ['x', 'C(g)', 'x'])
+    >>> [codes_of(terms) for terms in sides_of("np.log(y) ~ x + C(g):x")]
+    [['np.log(y)'], ['x', 'C(g)', 'x']]
     """
     parsed = _parsed(formula, "formula", formula)
     if not (parsed.lhs_termlist and all(term.factors for term in parsed.lhs_termlist)):
@@ -127,7 +145,12 @@ def formula_codes(formula: str) -> tuple[list[str], list[str]]:
         )
     if not parsed.rhs_termlist:
         raise FormulaError(f"formula={formula!r} has no terms: write 'y ~ 1' for a constant")
-    return _codes(parsed.lhs_termlist), _codes(parsed.rhs_termlist)
+    return parsed.lhs_termlist, parsed.rhs_termlist
+
+
+def codes_of(terms: Collection[Any]) -> list[str]:
+    """The factors of terms, as expressions."""
+    return [factor.code for term in terms for factor in term.factors]
 
 
 def factor_codes(term: str, argument: str) -> list[str]:
@@ -141,7 +164,7 @@ def factor_codes(term: str, argument: str) -> list[str]:
     terms = _parsed(f"~ 0 + {term}", argument, term).rhs_termlist
     if len(terms) != 1:
         raise FormulaError(f"{argument}={term!r} has {len(terms)} terms: give one, or a list of columns")
-    return _codes(terms)
+    return codes_of(terms)
 
 
 def _parsed(text: str, argument: str, given: str) -> patsy.ModelDesc:
@@ -156,126 +179,66 @@ def _parsed(text: str, argument: str, given: str) -> patsy.ModelDesc:
         ) from error
 
 
-def _codes(terms: Collection[Any]) -> list[str]:
-    return [factor.code for term in terms for factor in term.factors]
-
-
-def both_sides(
-    formula: str, frame: pd.DataFrame, scope: dict[str, Any]
-) -> tuple[patsy.DesignInfo, patsy.DesignInfo, Evaluated]:
-    """The designs of the responses and of the right side, and their factors at the complete rows.
-
-    Each term of the left side is a response. patsy sees the labels of the rows, so that it refuses a Series
-    with others.
-    """
-    parsed = _parsed(formula, "formula", formula)
-    try:
-        (left, right), made = learn([parsed.lhs_termlist, parsed.rhs_termlist], frame, scope)
-    except patsy.PatsyError as error:
-        raise FormulaError(f"formula={formula!r} cannot be used: {error}{_hint(error)}") from error
-    except Exception as error:
-        text = f"{type(error).__name__}: {error}{_hint(error)}"
-        raise FormulaError(f"formula={formula!r} cannot be evaluated on data: {text}") from error
-    _check_responses(formula, left)
-    return left, right, made
-
-
-def _check_responses(formula: str, info: patsy.DesignInfo) -> None:
-    """Refuse responses that are not one column of numbers each."""
-    for term, part in info.term_slices.items():
-        response = f"response {term.name()!r} in {formula!r}"
-        for factor in (info.factor_infos[factor] for factor in term.factors):
-            if factor.type != "numerical":
-                levels = list(factor.categories)[:5]
-                raise InputError(
-                    f"{response} is not numeric (levels {levels}): convert it, with .astype(float) say; "
-                    "code categories as 0, 1, ..., and give their labels in that order to conformity or "
-                    "conformal_set"
-                )
-        if part.stop - part.start != 1:
-            raise InputError(
-                f"{response} has {part.stop - part.start} columns: give one; several responses are written "
-                "'y1 + y2 ~ x'"
-            )
-
-
-def _hint(error: Exception) -> str:
-    if "zero-size" in str(error) or "no levels" in str(error):
-        return "\nEvery row has a missing value in a column of the formula."
-    if "mismatch between column_names" in str(error):
-        return "\nA column is called Intercept, as the constant is in formulas: rename the column."
-    if any(words in str(error) for words in ("Index mismatch", "rows mismatch", "broadcast")):
-        return "\nGive variables that are not columns of data its index, and a value for each row."
-    return ""
-
-
-def right_side(
-    formula: str, frame: pd.DataFrame, scope: Mapping[str, Any], missing: Missing = "drop"
-) -> tuple[patsy.DesignInfo, Evaluated]:
-    """The design of the right side of a formula, and its factors at the complete rows."""
-    terms = patsy.ModelDesc.from_formula("~" + formula.split("~", 1)[1]).rhs_termlist
-    (info,), made = learn([terms], frame, scope, missing)
-    return info, made
-
-
-def pair_of_designs(
-    formula: str, frames: Sequence[pd.DataFrame], scope: Mapping[str, Any]
-) -> tuple[np.ndarray, np.ndarray]:
-    """The designs of a one-sided formula learned on the first frame, at the rows of both."""
-    info, made = right_side(formula, frames[0], scope, "raise")
-    return made.matrix(info), evaluate([info], frames[1], "raise").matrix(info)
-
-
-def design_along(
-    formula: str, frames: Sequence[pd.DataFrame], scope: Mapping[str, Any]
-) -> tuple[np.ndarray, np.ndarray]:
-    """The same with a constant, NaN in rows of the second frame that lack a value."""
-    plain = [plain_columns(frame, names_in(formula.lstrip("~ ")), "the frame") for frame in frames]
-    info, made = right_side(formula, plain[0], scope, "raise")
-    rows = made.matrix(info), design_rows(info, plain[1].reset_index(drop=True), len(plain[1]))
-    trained, asked = (np.column_stack([np.ones(len(each)), each]) for each in rows)
-    return trained, asked
-
-
-def design_rows(info: patsy.DesignInfo, values: pd.DataFrame, count: int) -> np.ndarray:
-    """Design rows (count, p) of ``values``, whose index are positions; NaN where rows lack a value."""
-    made = evaluate([info], values, "drop")
-    rows = made.matrix(info)
-    if len(rows) == count:
-        return rows
-    whole = np.full((count, rows.shape[1]), np.nan)
-    whole[values.index.to_numpy()[made.kept]] = rows
-    return whole
-
-
-def names_of(info: patsy.DesignInfo) -> set[str]:
-    """Names in the factors of a design."""
-    return names_in(*(factor.code for factor in info.factor_infos))
-
-
-def term_values(code: str, frame: pd.DataFrame, scope: Mapping[str, Any], argument: str) -> pd.Series:
-    """A column, or an expression of columns and names of ``scope``, at the rows of a frame, by position.
+def formula_hint(formula: str, columns: Iterable[object], error: str = "") -> str:
+    """Advice on a formula that failed with ``error``, or "", given the columns of its frame.
 
     Examples
     --------
-    >>> frame = pd.DataFrame({"g": ["a", "b"], "x": [1.0, None]}, index=[7, 8])
-    >>> term_values("C(g)", frame, {}, "by").tolist(), term_values("x > 5", frame, {}, "by").tolist()
-    (['a', 'b'], [False, nan])
+    >>> formula_hint("y ~ log(x)", ["y", "x"])
+    'write np.log(...) for log(...)'
+    >>> formula_hint("y ~ yrs.service", ["y", "yrs.service"])
+    "write Q('yrs.service') for the column 'yrs.service'"
     """
-    if code in frame.columns:
-        check_duplicates(frame, [code], "the frame")
-        return frame[code].reset_index(drop=True)
-    columns = plain_columns(frame, names_in(code), "the frame")
-    names = {"C": lambda values, *more: values, "Q": lambda name: columns[name], **scope}
-    problem = f"{argument}={code!r} is neither a column nor a term of a formula"
-    with formula_errors(problem, "; use columns that training and new rows have"):
-        known = {str(name): columns[name] for name in columns}
-        values = patsy.EvalEnvironment([names]).eval(code, inner_namespace=known)
-    if np.ndim(values) > 1:
-        raise FormulaError(f"{argument}={code!r} has several columns: give terms of one column, in a list")
-    if np.shape(values) != (len(frame),):
-        raise InputError(f"{argument}={code!r} has {np.size(values)} values for {len(frame)} rows")
-    values = pd.Series(by_label(values, frame.index, f"{argument}={code!r}")).reset_index(drop=True)
-    if any(isinstance(node, ast.Compare) for node in ast.walk(ast.parse(code, mode="eval"))):
-        values = values.mask(columns.isna().any(axis=1).to_numpy())  # else False where a value is missing
-    return values
+    text = _QUOTED.sub("1", formula)
+    names = [name for name in columns if isinstance(name, str)]
+    found = [*_dot(text, names), *_odd_names(text, names), *_functions(text, names)]
+    if "^" in text:
+        found.append("write ** for a power, within I(...): I(x**2)")
+    if re.search(r"(?<!\|)\|(?!\|)", text):
+        found.append(
+            "'|' has no meaning here: write C(g) for a group, and ask for groups= where intervals are made"
+        )
+    return "; ".join(found) or _unknown(error, names)
+
+
+def _unknown(error: str, names: list[str]) -> str:
+    """A name that is neither a column nor of the calling scope."""
+    unknown = _UNKNOWN.search(error)
+    if not unknown:
+        return ""
+    lower = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(unknown[1].lower(), lower, n=1)
+    meant = f"did you mean {lower[near[0]]!r}? Else give" if near else "give"
+    return f"{meant} data a column of that name, or define the name before the call"
+
+
+def _dot(text: str, names: list[str]) -> list[str]:
+    """R's ``y ~ .``, with the columns that it stands for."""
+    left, _, right = text.partition("~")
+    if not re.search(r"(?<![\w.)])\.(?![\w.(])", right):
+        return []
+    used = set(re.findall(r"\w+", left))
+    others = [name if name.isidentifier() else f"Q({name!r})" for name in names if name not in used]
+    shown = " + ".join(others[:8]) + (" + ..." if len(others) > 8 else "")
+    return [f"'.' is not known: write the columns, {left.strip()} ~ {shown}"]
+
+
+def _odd_names(text: str, names: list[str]) -> list[str]:
+    """Columns whose names are no Python names and stand in the formula as they are."""
+    odd = [name for name in names if not name.isidentifier() and _stands_in(text, name)]
+    return [f"write Q({name!r}) for the column {name!r}" for name in odd]
+
+
+def _stands_in(text: str, name: str) -> bool:
+    return bool(name.strip()) and bool(re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.(])", text))
+
+
+def _functions(text: str, names: list[str]) -> list[str]:
+    """Functions of R by other names here."""
+    hints = []
+    for called in dict.fromkeys(_CALL.findall(text)):
+        if called in _NUMPY and called not in names:
+            hints.append(f"write np.{called}(...) for {called}(...)")
+        elif called in _INSTEAD:
+            hints.append(f"{called}() is not known here: {_INSTEAD[called]}")
+    return hints

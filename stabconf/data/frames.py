@@ -1,11 +1,15 @@
 """Frames as they come from a user: made plain, matched by label, checked for what cannot be used.
 
 Frames of polars, pyarrow, duckdb and others become pandas frames in `as_frame`, through narwhals; every
-column that a formula or a term names comes through `plain_columns`. `in_kind` is the way back.
+column that a formula or a term names comes through `plain_columns`. `in_kind` is the way back. A formula
+makes a category of every column that is not of numbers, with one level per value: one cell of text among
+numbers, or a column of dates, then gives hundreds of levels, so such columns are refused unless the formula
+says that they are categories.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import Any, Literal
 
 import narwhals as nw
@@ -13,25 +17,38 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoFrame
 
-from ..errors import FormulaError, InputError, InputTypeError
-from .cells import as_numbers
+from ..checks import is_number
+from ..errors import DataWarning, FormulaError, InputError, InputTypeError, warn_user
 
 __all__ = [
     "IntoFrame",
     "as_frame",
     "by_label",
+    "check_column",
     "check_duplicates",
     "check_finite",
+    "check_new_column",
     "collected",
     "column_or_call",
     "copied",
     "formula_errors",
     "has_labels",
     "in_kind",
+    "lacking",
     "listed",
     "numbers",
     "plain_columns",
+    "warn_of_levels",
 ]
+
+_PLAIN = (np.dtype(float), np.dtype(np.int64))
+_NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")  # as pandas calls them
+_MIXED = ("mixed", "mixed-integer")
+_DURATIONS = ("timedelta", "timedelta64")
+_TIMES = ("datetime", "datetime64", "date", "period", *_DURATIONS)
+_MOSTLY = 0.8  # share of numbers among the values from which on the others are strays
+_SHOWN = 3  # cells that a message names
+_FEW = 20  # levels that are never too many: small designed experiments have a level for two rows
 
 
 def as_frame(data: object, argument: str) -> pd.DataFrame:
@@ -155,28 +172,40 @@ def has_labels(labels: pd.Index, index: pd.Index) -> np.ndarray:
 
 
 def plain_columns(
-    frame: pd.DataFrame, used: Collection[Hashable], argument: str, levels_from_data: bool = False
-) -> pd.DataFrame:
-    """The columns of a user's frame that are in ``used``, with numpy's types.
+    frame: pd.DataFrame, used: Collection[Hashable], argument: str, trained: pd.DataFrame | None = None
+) -> dict[Any, pd.Series]:
+    """The columns of a user's frame that are in ``used``, with numpy's types, by name.
 
-    Missing values then look the same in every column. ``levels_from_data`` forgets levels of categories
-    that no row has.
+    Missing values then look the same in every column. Categories of new rows have the levels of the
+    ``trained`` column, or are plain values where it has not all of theirs.
     """
     columns = [column for column in frame.columns if column in used]
     check_duplicates(frame, columns, argument)
-    made = {column: _plain(frame[column], levels_from_data) for column in columns}
-    return pd.DataFrame(made, index=frame.index, copy=False)
+    made = {column: _plain(frame[column]) for column in columns}
+    for name, values in made.items() if trained is not None else ():
+        if isinstance(values.dtype, pd.CategoricalDtype):
+            made[name] = _with_levels(values, trained[name].dtype if name in trained.columns else None)
+    return made
 
 
-def _plain(values: pd.Series, levels_from_data: bool) -> pd.Series:
+def _with_levels(values: pd.Series, dtype: Any) -> pd.Series:
+    """Categories with the levels of another dtype, or as plain values where it lacks one."""
+    if isinstance(dtype, pd.CategoricalDtype) and values.cat.categories.isin(dtype.categories).all():
+        return values.cat.set_categories(dtype.categories, ordered=dtype.ordered)
+    return values.astype(object)
+
+
+def _plain(values: pd.Series) -> pd.Series:
+    if values.dtype in _PLAIN:
+        return values
     if str(values.dtype).startswith("dictionary"):  # arrow's categories
         values = values.astype(object).astype("category")
     dtype = values.dtype
     extension = pd.api.types.is_extension_array_dtype(dtype)
     flag = pd.api.types.is_bool_dtype(dtype)
     if isinstance(dtype, pd.CategoricalDtype):
-        return values.astype(object) if levels_from_data else values
-    if not extension and dtype.kind in "iu" and dtype != np.int64:  # small integers overflow in k ** 2
+        return values
+    if not extension and dtype.kind in "iu":  # small integers overflow in k ** 2
         small = dtype.itemsize < 8 or int(values.max()) <= np.iinfo(np.int64).max
         return values.astype(np.int64 if small else float)
     if extension and (flag or pd.api.types.is_numeric_dtype(dtype)):
@@ -185,7 +214,139 @@ def _plain(values: pd.Series, levels_from_data: bool) -> pd.Series:
         values = values.astype(object)
     if values.dtype == object and not flag:
         values = values.where(values.notna(), np.nan)
-    return as_numbers(values)
+    return _as_numbers(values)
+
+
+def lacking(columns: Mapping[Any, pd.Series], count: int) -> np.ndarray:
+    """Which of ``count`` rows lack a value in one of these columns (bools)."""
+    out = np.zeros(count, dtype=bool)
+    for values in columns.values():
+        known = values.dtype == float
+        out |= np.isnan(values.to_numpy()) if known else values.isna().to_numpy()
+    return out
+
+
+def _as_numbers(values: pd.Series) -> pd.Series:
+    """A column of objects that are all numbers, as numbers; any other column as it is.
+
+    >>> _as_numbers(pd.Series([1, Decimal("2.5"), None], dtype=object)).tolist()
+    [1.0, 2.5, nan]
+    """
+    if values.dtype != object:
+        return values
+    kind = _kind(values)
+    if kind not in (*_NUMBERS, *_MIXED) or (kind in _MIXED and _not_numbers(values).any()):
+        return values
+    known = values.where(values.notna(), np.nan)
+    return pd.to_numeric(known) if kind in _NUMBERS else known.astype(float)
+
+
+def _stray_cells(values: pd.Series) -> pd.Series:
+    """The cells of a column that keep it from being one of numbers; none where it is not meant as one.
+
+    These are the cells that are not numbers (or text of numbers) where four fifths of the different values
+    are, and the texts in a column whose other cells are numbers. Text that is of numbers throughout counts
+    as meant: codes are often written so.
+
+    >>> _stray_cells(pd.Series(["1.5", "2", "unknown", "7", "0.1", "3"])).to_dict()
+    {2: 'unknown'}
+    >>> len(_stray_cells(pd.Series(["a", "b", "3"])))
+    0
+    """
+    none = values.iloc[:0]
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        return none
+    try:
+        different = pd.Series(pd.unique(values), dtype=object).dropna()
+        if _kind(different) not in ("string", *_MIXED):
+            return none
+        number = pd.to_numeric(different, errors="coerce").notna()
+    except TypeError:  # cells such as lists
+        return none
+    strays = ~number
+    if number.all():
+        strays = different.map(lambda value: isinstance(value, str))
+    if strays.all() or number.mean() < _MOSTLY:
+        return none
+    return values[values.isin(different[strays])]
+
+
+def check_column(values: pd.Series, name: str, response: bool, category: bool) -> None:
+    """Refuse a training column that the formula would misread.
+
+    A ``response`` cannot be a category; ``category`` is whether the formula says that it is one.
+    """
+    if _is_numeric(values.dtype):
+        return
+    column = f"data[{name!r}]"
+    kind = _kind(values)
+    unknown = isinstance(values.dtype, (pd.DatetimeTZDtype, pd.PeriodDtype))  # to patsy, even in C()
+    written = f"write C({name})" if name.isidentifier() else f"write C(Q({name!r}))"
+    also = f", or {f'give {column}.astype(str)' if unknown else written} if it is a category"
+    also = "" if response else also
+    if unknown or (not category and kind in _TIMES):
+        what, fix = _time_fix(kind, column)
+        raise InputError(f"column {name!r} of data holds {what} ({values.dtype}): {fix}{also}")
+    strays = values.iloc[:0] if category else _stray_cells(values)
+    if len(strays):
+        named = ", ".join(f"{value!r} (row {label})" for label, value in strays.iloc[:_SHOWN].items())
+        more = len(strays) - _SHOWN
+        named = named if more <= 0 else f"{named} and {more} more such cells"
+        raise InputError(
+            f"column {name!r} of data has {named} among numbers, so that every number would be "
+            f"a level of a category: make it numeric, {column} = pd.to_numeric({column}, errors='coerce') "
+            f"(what is no number then counts as missing){also}"
+        )
+
+
+def check_new_column(values: pd.Series, dtype: object, name: str, index: pd.Index) -> None:
+    """Refuse cells of new rows that are not numbers where the training column, of ``dtype``, is numeric."""
+    if not _is_numeric(dtype):
+        return
+    places = np.flatnonzero(_not_numbers(values))
+    if len(places):
+        raise InputError(
+            f"exog has {values.iloc[places[0]]!r} in {name!r}, which was numeric in training (row "
+            f"{index[places[0]]}): give numbers, with pd.to_numeric say"
+        )
+
+
+def warn_of_levels(levels: Mapping[str, int], n: int) -> None:
+    """Warn of categories with more levels than half the n rows: a level of one row says nothing."""
+    many = {code: count for code, count in levels.items() if count > max(_FEW, n / 2)}
+    if many:
+        named = ", ".join(f"{code!r} ({count} levels)" for code, count in many.items())
+        warn_user(
+            f"the formula has a category with nearly as many levels as the {n} rows: {named}. Make it a "
+            "number if it is one, with pd.to_numeric say, merge rare levels, or drop the term",
+            DataWarning,
+        )
+
+
+def _kind(values: pd.Series) -> str:
+    """What pandas calls the values: "string", "integer", "mixed", "date", "period", ..."""
+    return pd.api.types.infer_dtype(values, skipna=True)
+
+
+def _not_numbers(values: pd.Series) -> np.ndarray:
+    """Which cells hold something else than a number, True and False included; missing values do not."""
+    if _is_numeric(values.dtype):
+        return np.zeros(len(values), dtype=bool)
+    number = [is_number(value) or isinstance(value, Decimal) for value in values]
+    return ~np.array(number, dtype=bool) & values.notna().to_numpy()
+
+
+def _is_numeric(dtype: object) -> bool:
+    return pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
+
+
+def _time_fix(kind: str, column: str) -> tuple[str, str]:
+    """What a column of times holds, and how to make a number of it."""
+    if kind in _DURATIONS:
+        return "durations", f"give a number, pd.to_timedelta({column}).dt.total_seconds() say"
+    start = f"{column}.dt.to_timestamp()" if kind == "period" else f"pd.to_datetime({column})"
+    what = "periods" if kind == "period" else "dates"
+    return what, f"give a number such as days, t = {start}; data['days'] = (t - t.min()).dt.days"
 
 
 def check_duplicates(frame: pd.DataFrame, columns: Collection[Hashable], argument: str) -> None:

@@ -21,8 +21,8 @@ from .formulas import TRANSFORMS
 __all__ = ["FrozenDesign"]
 
 _KEPT = (  # attributes that have no entry per training row
-    *("formula", "names", "response", "transformed", "unseen"),
-    *("_info", "_left", "_outside", "_place", "_scope"),
+    *("formula", "names", "predictors", "response", "transformed", "unseen"),
+    *("_info", "_left", "_outside", "_place", "_responding", "_scope"),
 )
 _NAMES = {id(transform): name for name, transform in TRANSFORMS.items()}  # patsy's wrappers have others
 
@@ -79,8 +79,7 @@ class _Pickler(pickle.Pickler):
         if any(base.__module__.startswith("patsy.") for base in kind.__mro__) and hasattr(
             value, "__dict__"
         ):
-            learned = {name: each for name, each in vars(value).items() if name != "_made"}
-            return _rebuilt, (kind, learned)  # `OnceFactor` has its last frame beside
+            return _rebuilt, (kind, vars(value))
         return NotImplemented
 
 

@@ -1,30 +1,86 @@
-"""New rows that the map learned in training cannot place: levels it has not seen, values beyond its knots.
+"""New rows that the map learned in training cannot place, in the user's words: levels that it has not seen,
+values beyond its knots, variables with a value per training row.
 
-`design` asks which rows these are, to name them in an error, or to leave them without an answer where
+`design` asks once a map has failed: to name the rows in an error, or to leave them without an answer where
 ``unseen="nan"``.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-__all__ = ["unseen_rows"]
+from ..errors import DataWarning, FormulaError, InputError, warn_user
+from .formulas import names_in
+from .frames import listed
+
+if TYPE_CHECKING:
+    from .design import Design
+
+__all__ = ["new_row_error", "placed_rows", "row_values", "values_as_columns"]
+
+Columns = dict[Any, pd.Series]
 
 
-def unseen_rows(
+def placed_rows(
+    design: "Design", error: Exception, frame: pd.DataFrame, columns: Columns, complete: np.ndarray
+) -> np.ndarray:
+    """Which of the ``complete`` rows (m,) of a new frame the map can place, after it could not place all of
+    them; the error where these cannot be told, or where ``design.unseen`` is "raise"."""
+    values = pd.DataFrame(columns, index=frame.index)[complete]
+    rows, found = _unseen_rows(design._info, values, design.frame_of(None))
+    if not rows.any():
+        raise new_row_error(design, error, frame) from error
+    what = "; ".join(f"{code}: {', '.join(map(repr, told))}" for code, told in found.items())
+    labels = values.index[rows]
+    some = ", ".join(map(str, labels[:5])) + (", ..." if len(labels) > 5 else "")
+    rows_are = f"{len(labels)} row{'s' if len(labels) > 1 else ''} ({some})"
+    problem = f"exog has {rows_are} with values that training did not have ({what})"
+    if design.unseen == "raise":
+        splines = ", write cr(x, df=4) for bs, which goes on in straight lines" if "bs(" in what else ""
+        raise InputError(
+            f"{problem}: recode or drop them{splines}, or give unseen='nan' to leave them without an answer"
+        ) from error
+    warn_user(f"{problem}: they have no answer (NaN)", DataWarning)
+    placed = complete.copy()
+    placed[complete] = ~rows
+    return placed
+
+
+def new_row_error(design: "Design", error: Exception, frame: pd.DataFrame) -> InputError:
+    """An error of new rows in the user's terms."""
+    text = str(error).split("\n")[0]
+    if "categories" in text or "mismatching" in text:  # as formulaic and new levels say it
+        return InputError(
+            f"exog has a category that training did not have ({text}): recode or drop those rows, or "
+            "refit with data that has the category"
+        )
+    outside = row_values(design, frame)
+    hint = f"; {values_as_columns(outside)}" if outside else ""
+    return FormulaError(f"exog cannot be put through {design.formula!r}: {text}{hint}")
+
+
+def row_values(design: "Design", frame: pd.DataFrame) -> list[str]:
+    """Arrays of the calling scope with a value for each training row, and no column in new rows."""
+    scope, count = design._scope, len(design.labels)
+    used = names_in(*(factor.code for factor in design._info.factor_infos)) if scope else set()
+    found = {name: value for name, value in scope.items() if name in used - set(frame.columns)}
+    return [name for name, value in found.items() if np.ndim(value) == 1 and len(value) == count]
+
+
+def values_as_columns(names: list[str]) -> str:
+    """What to do about variables that new rows need, in words."""
+    named = listed(names, "variable")
+    return f"{named} of the calling scope had one value a training row: make it a column of both frames"
+
+
+def _unseen_rows(
     info: Any, values: pd.DataFrame, trained: pd.DataFrame
 ) -> tuple[np.ndarray, dict[str, list[object]]]:
     """Which of the complete rows ``values`` a design cannot place (m,), and what they hold, by factor.
 
     A category is unseen where training has no such level. A number is where its factor (a spline, say)
     cannot be evaluated and it lies outside of the training range.
-
-    Parameters
-    ----------
-    info : patsy DesignInfo
-    values, trained : DataFrame
-        New rows with the columns that the design uses, and training rows.
     """
     rows = np.zeros(len(values), dtype=bool)
     found: dict[str, list[object]] = {}

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..checks import check_shares, is_count, is_number
-from ..data.cells import warn_of_levels
-from ..data.design import Design, build_design, caller_scope
-from ..data.frames import copied, listed
+from ..data.design import Design, build_design
+from ..data.formulas import caller_scope
+from ..data.frames import copied, listed, warn_of_levels
 from ..data.units import ColumnUnits, column_units
 from ..errors import ConvergenceWarning, DataWarning, InputError, InputTypeError, warn_user
 from ..losses import Loss, Quantile, as_loss

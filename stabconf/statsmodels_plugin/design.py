@@ -16,8 +16,10 @@ import pandas as pd
 import patsy
 
 from ..data.design import Design, build_design
+from ..data.formulas import names_in
 from ..data.frames import as_frame, check_duplicates, check_finite, collected, listed
 from ..data.units import ColumnKinds
+from ..data.unseen import new_row_error, placed_rows
 from ..errors import InputError
 
 __all__ = ["ModelDesign", "design_of"]
@@ -94,16 +96,11 @@ class ModelDesign(Design):
         self._data = frame.loc[self.index] if there else own
         self._frame = frame.iloc[:0]
         self.transformed = info is not None and self.response not in frame.columns
-
-    @property
-    def predictors(self) -> list[str]:
-        """Columns of the frame that the design uses."""
-        if self._info is None:
-            return [name for j, name in enumerate(self.names) if j != self.intercept]
-        if hasattr(self._info, "factor_infos"):
-            return super().predictors
-        used = {str(name) for name in self._info.required_variables}
-        return [column for column in self._frame.columns if column in used]
+        self.predictors = terms
+        if info is not None:
+            codes = [factor.code for factor in getattr(info, "factor_infos", ())]
+            used = names_in(*codes) if codes else {str(name) for name in info.required_variables}
+            self.predictors = [column for column in frame.columns if column in used]
 
     def frame_of(self, new: Any) -> pd.DataFrame:
         """New rows as a frame; the training rows where there are none."""
@@ -158,15 +155,16 @@ class ModelDesign(Design):
 
     def _formula_rows(self, new: Any) -> tuple[np.ndarray, pd.Index]:
         """Design rows by the map that statsmodels keeps."""
-        frame, values, complete = self._complete_rows(new)
+        frame, columns, complete = self._complete_rows(new)
+        values = pd.DataFrame(columns, index=frame.index).reset_index(drop=True)
         rows = np.full((len(frame), len(self.names)), np.nan)
         if complete.any():
             try:
                 made = _matrix(self._info, values[complete])
             except Exception as error:
                 if not hasattr(self._info, "factor_infos"):
-                    raise self._new_row_error(error, frame) from error
-                made = _matrix(self._info, self._placed(error, frame, values[complete]))
+                    raise new_row_error(self, error, frame) from error
+                made = _matrix(self._info, values[placed_rows(self, error, frame, columns, complete)])
             rows[made.index.to_numpy()] = np.asarray(made, dtype=float)
         return rows, frame.index
 

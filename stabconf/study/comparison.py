@@ -16,7 +16,8 @@ import numpy as np
 import pandas as pd
 
 from ..checks import DEFAULT_ALPHA, check_one_alpha, is_count
-from ..data.design import build_design, caller_scope
+from ..data.design import build_design
+from ..data.formulas import caller_scope
 from ..data.frames import by_label
 from ..errors import InputError, InputTypeError, quietly
 from ..files import alone_in_folder, write_whole

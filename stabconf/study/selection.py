@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 
 from ..checks import DEFAULT_ALPHA, check_one_alpha, is_count, is_number
-from ..data.design import Design, build_design, caller_scope
+from ..data.design import Design, build_design
+from ..data.formulas import caller_scope
 from ..errors import InputError, quietly
 from ..losses import Loss
 from ..results.fitting import fit_in_scope
