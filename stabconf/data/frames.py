@@ -182,14 +182,14 @@ def plain_columns(
     columns = [column for column in frame.columns if column in used]
     check_duplicates(frame, columns, argument)
     made = {column: _plain(frame[column]) for column in columns}
-    for name, values in made.items() if trained is not None else ():
-        if isinstance(values.dtype, pd.CategoricalDtype):
-            made[name] = _with_levels(values, trained[name].dtype if name in trained.columns else None)
-    return made
+    return made if trained is None else {name: _like(trained, name, made[name]) for name in made}
 
 
-def _with_levels(values: pd.Series, dtype: Any) -> pd.Series:
-    """Categories with the levels of another dtype, or as plain values where it lacks one."""
+def _like(trained: pd.DataFrame, name: Hashable, values: pd.Series) -> pd.Series:
+    """Categories with the levels of the training column, or as plain values where it lacks one."""
+    if not isinstance(values.dtype, pd.CategoricalDtype):
+        return values
+    dtype = trained[name].dtype if name in trained.columns else None
     if isinstance(dtype, pd.CategoricalDtype) and values.cat.categories.isin(dtype.categories).all():
         return values.cat.set_categories(dtype.categories, ordered=dtype.ordered)
     return values.astype(object)
