@@ -80,7 +80,7 @@ def test_markdown_has_its_figures_beside_it(half, tmp_path):
 
 def lead(res, new, **options):
     shown = shown_of(res, new, 0.2, None, options)
-    return lead_sentence(shown, shown.report(None))
+    return lead_sentence([shown], shown.report(None))
 
 
 def test_the_lead_sentence_says_width_and_coverage(half, tmp_path):

@@ -22,7 +22,6 @@ from .tables import Table, cell, latex_escaped, percent, shortened, told_apart
 __all__ = [
     "FitSummary",
     "add_intervals",
-    "as_table",
     "stability_lines",
     "summarise",
     "summarise_estimator",
@@ -50,18 +49,23 @@ class FitSummary(Summary):
         wrapped = [textwrap.wrap(note, _WIDTH, subsequent_indent="    ") for note in self.notes]
         self.add_extra_txt(["Notes:", *(line for lines in wrapped for line in lines)])
 
+    @property
+    def parts(self) -> list[Table]:
+        """The tables, of strings."""
+        return list(map(_as_table, self.tables))
+
     def as_html(self) -> str:
-        parts = [as_table(table).html("simpletable") for table in self.tables]
+        parts = [table.html("simpletable") for table in self.parts]
         return "\n".join([*parts, *(f"<p>{html.escape(note)}</p>" for note in self.notes)])
 
     def as_latex(self) -> str:
-        parts = [as_table(table).latex() for table in self.tables]
+        parts = [table.latex() for table in self.parts]
         return "\n\n".join([*parts, " \\newline\n".join(map(latex_escaped, self.notes))])
 
     def as_csv(self) -> str:
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        for table in map(as_table, self.tables):
+        for table in self.parts:
             writer.writerows([[table.title]] if table.title else [])
             writer.writerows([table.header] if table.header else [])
             writer.writerows(table.lines)
@@ -69,7 +73,7 @@ class FitSummary(Summary):
         return out.getvalue()
 
 
-def as_table(table: SimpleTable) -> Table:
+def _as_table(table: SimpleTable) -> Table:
     """A `SimpleTable` of statsmodels as a `Table` of strings."""
     rows = [[str(each.data or "").strip() for each in row] for row in table]
     has_head = any(each.datatype == "header" for each in table[0])

@@ -1,14 +1,25 @@
-"""Reports: everything about a fit and its intervals as one HTML file, or Markdown for version control."""
+"""Reports: everything about a fit and its intervals as one HTML file, or Markdown for version control.
 
+What comes from the user is escaped in both.
+"""
+
+import base64
+from functools import cache
+from importlib.resources import files
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from ...errors import InputError, InputTypeError
 from ...files import check_folder, write_whole
-from .content import collect
-from .formats import as_html, as_markdown
-from .joint import collect_joint
-from .parts import Background, Content
+from ..tables import Table, markdown_escaped
+from .checks import Background
+from .content import Content, collect, collect_joint
+from .figures import Picture
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 __all__ = ["Background", "check_path", "collect", "collect_joint", "write_report"]
 
@@ -37,3 +48,65 @@ def write_report(target: Path, content: Content) -> Path:
     if content.csv:
         write_whole(folder / "intervals.csv", content.csv.encode("utf-8"))
     return write_whole(target, as_markdown(content, folder.name).encode("utf-8"))
+
+
+def as_html(content: Content) -> str:
+    """One page that needs nothing else: no network, no scripts."""
+    return _template().render(content=content, data_uri=_data_uri, csv_uri=_csv_uri)
+
+
+@cache
+def _template() -> "Template":
+    from jinja2 import Environment, StrictUndefined
+
+    source = files(__package__).joinpath("template.html").read_text(encoding="utf-8")
+    page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return page.from_string(source)
+
+
+def _data_uri(picture: Picture) -> str:
+    return "data:image/svg+xml;base64," + base64.b64encode(picture.svg).decode("ascii")
+
+
+def _csv_uri(text: str) -> str:
+    """CSV as a link that needs no other file; most characters stand for themselves."""
+    return "data:text/csv;charset=utf-8," + quote(text, safe=",:;()[]+*/@!$-_.~ ")
+
+
+def as_markdown(content: Content, folder: str) -> str:
+    """Markdown, its figures linked from ``folder``."""
+    fence = "`" * 3
+    text = str(content.summary)
+    while fence in text:
+        fence += "`"
+    parts = [f"# {markdown_escaped(content.title)}", f"**{markdown_escaped(content.lead)}**"]
+    parts += map(markdown_escaped, content.cautions)
+    parts.append("\n".join(f"- {name}: {value}" for name, value in content.facts))
+    parts += [markdown_escaped(content.about), "## Intervals", _figure(content.scatter, folder)]
+    if content.intervals is not None:
+        parts += _tables([content.intervals])
+    if content.csv:
+        parts.append(f"[All rows as CSV]({quote(folder)}/intervals.csv)")
+    parts += ["## Coverage and widths", *_tables(content.widths)]
+    parts += [_figure(picture, folder) for picture in content.pictures]
+    if content.exchangeable is not None:
+        parts += ["## Is exchangeability plausible?", markdown_escaped(content.exchangeable.sentence)]
+        parts.append(_figure(content.exchangeable.picture, folder))
+    parts += ["## The model", f"{fence}text\n{text}\n{fence}"]
+    parts += ["## Data checks", *_tables(content.checks), "## How to cite"]
+    parts.append("\n".join(f"- {line}" for line in content.cite))
+    parts += ["## Versions", ", ".join(f"{name} {number}" for name, number in content.versions)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _figure(picture: Picture, folder: str) -> str:
+    return f"![{markdown_escaped(picture.caption)}]({quote(folder)}/{picture.name}.svg)"
+
+
+def _tables(tables: list[Table]) -> list[str]:
+    parts = []
+    for table in tables:
+        parts += [f"### {markdown_escaped(table.title)}"] if table.title else []
+        parts.append(table.markdown())
+        parts += [markdown_escaped(table.note)] if table.note else []
+    return parts

@@ -1,16 +1,40 @@
 """Data checks of a report: rows left out, categories, new rows outside of what training saw, leverage."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 
+from ...data.design import Design
 from ..shown import Shown
 from ..tables import Table, cell, percent
-from .parts import Background
 
-__all__ = ["data_checks", "leverages"]
+__all__ = ["Background", "data_checks", "leverages"]
 
 _SHOWN = 10  # labels, and new rows, that are listed
 _LEVELS = 30  # levels of a category that are listed
+
+
+@dataclass(frozen=True)
+class Background:
+    """What a report is told about the fit, beside the intervals at m rows.
+
+    ``predictors`` are the columns that the formula's right-hand side uses, ``trained`` the n training rows
+    that were used, ``dropped`` the labels of those that were not; ``X`` (n, p) and ``rows`` (m, p) are the
+    training and new rows as the fit sees them, NaN where incomplete, None where there are no new ones.
+    """
+
+    formula: str
+    predictors: list[str]
+    trained: pd.DataFrame
+    dropped: pd.Index
+    X: np.ndarray
+    rows: np.ndarray | None
+
+    @classmethod
+    def of(cls, formula: str, design: Design, X: np.ndarray, rows: np.ndarray | None) -> "Background":
+        """Of the design that results have."""
+        return cls(formula, design.predictors, design.frame_of(None), design.dropped, X, rows)
 
 
 def data_checks(shown: Shown, background: Background) -> list[Table]:

@@ -1,8 +1,11 @@
 """What a report says: every number is computed once, here, and becomes a string."""
 
 import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,24 +15,59 @@ from ...data.bins import crossed
 from ..coverage import coverage_along, parts_along, shortfalls
 from ..exchangeability import ExchangeabilityCheck
 from ..shown import Shown
-from ..summary import FitSummary, as_table
+from ..summary import FitSummary
 from ..tables import Table, cell, percent
 from ..widths import WidthReport
-from .checks import data_checks
-from .figures import coverage_figure, drift_figure, interval_figure, width_figure
-from .intervals import interval_csv, interval_table, lead_sentence
-from .parts import Background, Content, Verdict
+from .checks import Background, data_checks
+from .figures import Picture, coverage_figure, drift_figure, interval_figure, pair_figure, width_figure
+from .intervals import interval_csv, interval_facts, interval_table, lead_sentence, listed_names
 
-__all__ = ["CITE", "about", "collect", "versions", "width_table"]
+__all__ = ["Content", "collect", "collect_joint"]
 
 _SPREAD = 10  # rows from which on their widths have a figure
 _PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "patsy", "matplotlib")
-CITE = [
+_CITE = (
     f"The stabconf developers. stabconf: distribution-free prediction intervals for people who write "
     f"formulas. Version {__version__}, 2026.",
     "Eugene Ndiaye. Stable Conformal Prediction Sets. Proceedings of the 39th International Conference on "
     "Machine Learning, 2022.",
-]
+)
+
+
+@cache
+def _versions() -> list[list[str]]:
+    """Names and versions of what the numbers rest on."""
+    found = [[name, version(name)] for name in _PACKAGES]
+    return [["stabconf", __version__], ["Python", platform.python_version()], *found]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether exchangeability is plausible: the answer in words, and the evidence."""
+
+    sentence: str
+    picture: Picture
+
+
+@dataclass(frozen=True)
+class Content:
+    """A whole report: tables of strings, and pictures; what a reader came for first."""
+
+    title: str
+    lead: str  # how wide the intervals are, and how many responses they hold
+    about: str  # what was fitted, and what the intervals promise
+    facts: list[tuple[str, str]]  # a few numbers, with what they are
+    intervals: Table | None  # None for the training rows
+    csv: str  # all rows of that table; "" where there is none, or too many
+    scatter: Picture  # of the intervals
+    widths: list[Table]
+    summary: FitSummary
+    checks: list[Table]
+    cautions: list[str] = field(default_factory=list)  # where coverage falls short
+    pictures: list[Picture] = field(default_factory=list)  # of coverage and widths
+    exchangeable: Verdict | None = None  # None where responses are not known
+    cite: tuple[str, ...] = _CITE
+    versions: list[list[str]] = field(default_factory=_versions)  # pairs of name and version
 
 
 def collect(
@@ -51,26 +89,50 @@ def collect(
         pictures.insert(0, coverage_figure(coverage_along(shown), shown.attrs))
     return Content(
         title=f"{shown.attrs['response']}: {percent(1 - shown.attrs['alpha'])} prediction intervals",
-        lead=lead_sentence(shown, whole),
-        about=about(shown, background),
-        facts=_facts(shown, whole),
-        cautions=_cautions(shown, labels, name) if judged else [],
-        intervals=None if shown.training else interval_table(shown, predictors),
-        csv="" if shown.training else interval_csv(shown, predictors),
         scatter=interval_figure(shown, predictors[0] if len(predictors) == 1 else None),
-        widths=[width_table(report, report is reports[-1]) for report in reports],
+        widths=[_width_table(report, report is reports[-1]) for report in reports],
+        cautions=_cautions(shown, labels, name) if judged else [],
         pictures=pictures,
         exchangeable=None if check is None else Verdict(check.sentence, drift_figure(check)),
-        summary=[as_table(table) for table in summary.tables],
-        notes=summary.notes,
-        text=str(summary),
-        checks=data_checks(shown, background),
-        cite=CITE,
-        versions=versions(),
+        **_shared([shown], whole, summary, background),
     )
 
 
-def about(shown: Shown, background: Background) -> str:
+def collect_joint(
+    shown: Sequence[Shown],
+    widths: WidthReport,
+    boxes: np.ndarray,
+    summary: FitSummary,
+    background: Background,
+) -> Content:
+    """The `Content` of a report of joint intervals, boxes that hold several responses at once (theory,
+    section 8): one `Shown` per response; ``boxes`` are the places of rows whose box is drawn."""
+    names = listed_names([each.attrs["response"] for each in shown])
+    return Content(
+        title=f"{names}: {percent(1 - shown[0].attrs['alpha'])} joint prediction intervals",
+        scatter=pair_figure((shown[0], shown[1]), boxes),
+        widths=[_width_table(widths, True)],
+        **_shared(shown, widths, summary, background),
+    )
+
+
+def _shared(
+    shown: Sequence[Shown], widths: WidthReport, summary: FitSummary, background: Background
+) -> dict[str, Any]:
+    """What reports of one response and of several say alike."""
+    first = shown[0]
+    return {
+        "lead": lead_sentence(shown, widths),
+        "about": _about(first, background),
+        "facts": interval_facts(shown),
+        "intervals": None if first.training else interval_table(shown, background.predictors),
+        "csv": "" if first.training else interval_csv(shown, background.predictors),
+        "summary": summary,
+        "checks": data_checks(first, background),
+    }
+
+
+def _about(shown: Shown, background: Background) -> str:
     """What was fitted, and what the intervals promise."""
     attrs = shown.attrs
     where = "the training points" if shown.training else f"{len(shown.frame)} new rows"
@@ -79,23 +141,6 @@ def about(shown: Shown, background: Background) -> str:
         f"{background.formula}, fitted to {len(background.trained)} rows. Intervals at {where} by the "
         f"method '{attrs['method']}' with alpha = {attrs['alpha']:g}: {attrs['guarantee']}{proviso}."
     )
-
-
-def _facts(shown: Shown, report: WidthReport) -> list[tuple[str, str]]:
-    """A few numbers that say how good the intervals and the predictions are."""
-    attrs, hits = shown.attrs, shown.hits[~np.isnan(shown.hits)]
-    facts = [("coverage promised", f"{percent(1 - attrs['alpha'])} or more")]
-    if len(hits):
-        facts.append(("responses inside", f"{int(hits.sum())} of {len(hits)}"))
-    what = "width" if attrs["side"] == "two-sided" else "margin"
-    facts.append((f"mean {what}", cell(float(report["mean"].iloc[0]))))
-    if shown.y is not None and not shown.training:
-        away = shown.y - shown.mean
-        away = away[np.isfinite(away)]
-        if len(away):
-            facts.append(("mean abs. error", cell(float(np.mean(np.abs(away))))))
-            facts.append(("root mean sq. error", cell(float(np.sqrt(np.mean(away**2))))))
-    return [(name, value) for name, value in facts if value]
 
 
 def _cautions(shown: Shown, labels: pd.Categorical | None, name: str | None) -> list[str]:
@@ -116,7 +161,7 @@ def _cautions(shown: Shown, labels: pd.Categorical | None, name: str | None) -> 
     return made
 
 
-def width_table(report: WidthReport, last: bool) -> Table:
+def _width_table(report: WidthReport, last: bool) -> Table:
     """The report with coverage before the widths, and without what is nowhere the case."""
     header, lines = report.strings()
     levels = report.index.nlevels
@@ -132,10 +177,3 @@ def width_table(report: WidthReport, last: bool) -> Table:
         "the intervals cover as promised, in every row of the table alike."
     )
     return Table(report.title, header, lines, note if last and "expected" in header else "")
-
-
-@cache
-def versions() -> list[list[str]]:
-    """Names and versions of what the numbers rest on."""
-    found = [[name, version(name)] for name in _PACKAGES]
-    return [["stabconf", __version__], ["Python", platform.python_version()], *found]

@@ -3,6 +3,7 @@
 import io
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,18 +13,26 @@ from ..exchangeability import ExchangeabilityCheck
 from ..plots import draw_coverage_along, draw_intervals, draw_pairs, draw_widths
 from ..shown import Shown
 from ..tables import percent
-from .parts import Picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["coverage_figure", "pair_figure", "drift_figure", "interval_figure", "width_figure"]
+__all__ = ["Picture", "coverage_figure", "drift_figure", "interval_figure", "pair_figure", "width_figure"]
 
 _WIDTH = 6.8  # inches
 _MARGIN = 0.1  # inches about a figure
 _TICKS = 5
 _DRAWN = 1500  # intervals
 _SETTINGS = threading.Lock()  # matplotlib's are of the whole process: reports in threads take turns
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure: a file name without its suffix, what it shows, and SVG as bytes."""
+
+    name: str
+    caption: str
+    svg: bytes
 
 
 def interval_figure(shown: Shown, x: str | None) -> Picture:

@@ -1,8 +1,8 @@
-"""The intervals of a report: in one sentence, in a table, and all of them as CSV.
-
-`content.collect` calls these.
+"""The intervals of a report, of one response or of several at once: in a sentence, as a few numbers, in a
+table, and all of them as CSV. `content` calls these.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,19 +12,7 @@ from ..shown import Shown
 from ..tables import Table, cell, percent, told_apart
 from ..widths import WidthReport
 
-__all__ = [
-    "Columns",
-    "chance",
-    "csv_of",
-    "interval_csv",
-    "interval_table",
-    "lead_sentence",
-    "marks",
-    "size_in_words",
-    "table_of",
-]
-
-Columns = dict[str, Any]  # of a table, by their head
+__all__ = ["interval_csv", "interval_facts", "interval_table", "lead_sentence", "listed_names"]
 
 _ROWS = 200  # intervals that are listed
 _COLUMNS = 8  # of the model that are listed beside them
@@ -32,20 +20,37 @@ _LETTERS = 26  # of a category
 _CSV = 2_000_000  # characters; the page of 20,000 rows stays below 5 MB
 
 
-def lead_sentence(shown: Shown, report: WidthReport) -> str:
-    """How wide the intervals are, how many responses they hold, and whether that is as it should be."""
-    attrs, line = shown.attrs, report.iloc[0]
-    start = f"{percent(1 - attrs['alpha'])} intervals of {attrs['response']}"
-    where = "the training points" if shown.training else f"{len(shown.frame)} new rows"
-    sentence = f"{start} at {where} {size_in_words(shown)}"
-    hits = shown.hits[~np.isnan(shown.hits)]
+def listed_names(names: Sequence[str]) -> str:
+    """Names, or parts of a sentence, with an "and"."""
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+
+
+def _joint_hits(shown: Sequence[Shown]) -> np.ndarray:
+    """1 or 0 (m,), whether each row has all responses inside; NaN where that cannot be judged."""
+    return np.min([each.hits for each in shown], axis=0)
+
+
+def lead_sentence(shown: Sequence[Shown], widths: WidthReport) -> str:
+    """How wide the intervals are, how many responses they hold, and whether that is as it should be; the
+    last line of ``widths`` is of all rows."""
+    first, several = shown[0], len(shown) > 1
+    where = "the training points" if first.training else f"{len(first.frame)} new rows"
+    sizes = listed_names([f"of {each.attrs['response']} {_size_in_words(each)}" for each in shown])
+    level = percent(1 - first.attrs["alpha"])
+    if several:
+        sentence = f"{level} joint intervals at {where}: those {sizes}"
+    else:
+        sentence = f"{level} intervals of {first.attrs['response']} at {where} {_size_in_words(first)}"
+    hits = _joint_hits(shown)
+    hits = hits[~np.isnan(hits)]
     if not len(hits):
         return f"{sentence}."
-    sentence += f"; {int(hits.sum())} of {len(hits)} new responses are inside ({percent(np.mean(hits))})."
-    return f"{sentence}{chance(line, hits)}"
+    inside = f"new responses are inside ({percent(np.mean(hits))})"
+    what = "rows have all responses inside" if several else inside
+    return f"{sentence}; {int(hits.sum())} of {len(hits)} {what}.{_chance(widths.iloc[-1], hits)}"
 
 
-def chance(line: pd.Series, hits: np.ndarray) -> str:
+def _chance(line: pd.Series, hits: np.ndarray) -> str:
     """Whether as many hits were to be expected, from a line of a `WidthReport`; "" where nobody knows."""
     low, high = line["expected_lower"] * len(hits), line["expected_upper"] * len(hits)
     if np.isnan(low):
@@ -55,7 +60,7 @@ def chance(line: pd.Series, hits: np.ndarray) -> str:
     return f" Between {low:.0f} and {high:.0f} would be no surprise."
 
 
-def size_in_words(shown: Shown) -> str:
+def _size_in_words(shown: Shown) -> str:
     """The size of the intervals in words: half widths where they lie about their predictions."""
     finite = np.isfinite(shown.widths)
     if not finite.any():
@@ -76,51 +81,73 @@ def size_in_words(shown: Shown) -> str:
     return f"{text}, {infinite} of them infinite" if infinite else text
 
 
-def interval_table(shown: Shown, predictors: list[str]) -> Table:
+def interval_facts(shown: Sequence[Shown]) -> list[tuple[str, str]]:
+    """A few numbers that say how good the intervals and the predictions are."""
+    first, several = shown[0], len(shown) > 1
+    promised = f"{percent(1 - first.attrs['alpha'])} or more"
+    facts = [("joint coverage promised" if several else "coverage promised", promised)]
+    hits = _joint_hits(shown)
+    hits = hits[~np.isnan(hits)]
+    if len(hits):
+        what = "rows wholly inside" if several else "responses inside"
+        facts.append((what, f"{int(hits.sum())} of {len(hits)}"))
+    for each in shown:
+        what = "mean width" if each.attrs["side"] == "two-sided" else "mean margin"
+        finite = each.widths[np.isfinite(each.widths)]
+        if len(finite):
+            of = f" of {each.attrs['response']}" if several else ""
+            facts.append((f"{what}{of}", cell(float(np.mean(finite)))))
+    if first.y is not None and not first.training and not several:
+        away = first.y - first.mean
+        away = away[np.isfinite(away)]
+        if len(away):
+            facts.append(("mean abs. error", cell(float(np.mean(np.abs(away))))))
+            facts.append(("root mean sq. error", cell(float(np.sqrt(np.mean(away**2))))))
+    return facts
+
+
+def interval_table(shown: Sequence[Shown], predictors: list[str]) -> Table:
     """The first new rows: what was predicted, what came, and the columns that the model uses."""
-    listed = predictors[:_COLUMNS]
-    cut = f"The first {_COLUMNS} of {len(predictors)} columns that the model uses."
-    return table_of(shown.frame.index, _columns(shown, listed), cut if len(predictors) > _COLUMNS else "")
-
-
-def table_of(index: pd.Index, columns: Columns, note: str) -> Table:
-    """The first rows of columns (m,), under the labels of the rows."""
-    header = ["row", *columns]
+    index = shown[0].frame.index
+    columns = _columns(shown, predictors[:_COLUMNS])
     values = [list(map(_plain, each[:_ROWS])) for each in (index, *columns.values())]
     texts = [values[0], *(told_apart(each, _LETTERS) for each in values[1:])]
-    lines = list(map(list, zip(*texts, strict=True)))
-    rows = f"The first {_ROWS} of {len(index)} rows." if len(index) > _ROWS else ""
-    return Table("", header, lines, f"{rows} {note}".strip())
+    notes = [f"The first {_ROWS} of {len(index)} rows."] if len(index) > _ROWS else []
+    if len(predictors) > _COLUMNS:
+        notes.append(f"The first {_COLUMNS} of {len(predictors)} columns that the model uses.")
+    return Table("", ["row", *columns], list(map(list, zip(*texts, strict=True))), " ".join(notes))
 
 
-def interval_csv(shown: Shown, predictors: list[str]) -> str:
+def interval_csv(shown: Sequence[Shown], predictors: list[str]) -> str:
     """All new rows as CSV; without the columns of the model where they are many, "" for too many rows."""
-    index = shown.frame.index
-    return csv_of(index, _columns(shown, predictors)) or csv_of(index, _columns(shown, []))
-
-
-def csv_of(index: pd.Index, columns: Columns) -> str:
-    """Columns (m,) as CSV, or "" where that is too long for a page."""
+    index = shown[0].frame.index
     label = "row" if index.nlevels == 1 else [name or f"row {i}" for i, name in enumerate(index.names)]
-    made = pd.DataFrame(columns).set_axis(index)
-    text = made.to_csv(index_label=label, float_format="%.7g", lineterminator="\n")
-    return text if len(text) <= _CSV else ""
+    for listed in (predictors, []):
+        made = pd.DataFrame(_columns(shown, listed)).set_axis(index)
+        text = made.to_csv(index_label=label, float_format="%.7g", lineterminator="\n")
+        if len(text) <= _CSV:
+            return text
+    return ""
 
 
-def marks(hits: np.ndarray) -> np.ndarray:
-    """Hits in words, "" where they are not known."""
-    return np.where(np.isnan(hits), "", np.where(hits == 1.0, "yes", "missed"))
-
-
-def _columns(shown: Shown, predictors: list[str]) -> Columns:
+def _columns(shown: Sequence[Shown], predictors: list[str]) -> dict[str, Any]:
     """Columns of the tables, by their head; those of the model under another name where one is taken."""
-    columns: Columns = {"prediction": shown.mean, "lower": shown.lower, "upper": shown.upper}
-    if shown.y is not None and np.isfinite(shown.y).any():
-        columns["actual"] = shown.y
-        columns["inside"] = marks(shown.hits)
+    first, several = shown[0], len(shown) > 1
+    hits = _joint_hits(shown)
+    inside = {"inside": np.where(np.isnan(hits), "", np.where(hits == 1.0, "yes", "missed"))}
+    columns: dict[str, Any] = inside if several and not np.isnan(hits).all() else {}
+    for each in shown:
+        name = each.attrs["response"]
+        heads = [name, f"{name} lower", f"{name} upper", f"{name} actual"]
+        heads = heads if several else ["prediction", "lower", "upper", "actual"]
+        values = [each.mean, each.lower, each.upper]
+        if each.y is not None and np.isfinite(each.y).any():
+            values.append(each.y)
+        columns |= dict(zip(heads, values, strict=False))
+    columns |= inside if "actual" in columns and not several else {}
     for name in predictors:
         head = f"{name} (column)" if name in columns else str(name)
-        columns[head] = shown.frame[name].to_numpy()
+        columns[head] = first.frame[name].to_numpy()
     return columns
 
 
