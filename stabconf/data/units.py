@@ -129,8 +129,11 @@ def column_units(
     low = X.min(axis=0)
     high = X.max(axis=0)
     constant = high - low <= 1e-13 * np.maximum(np.abs(low), np.abs(high))
-    two_values = np.all((low == X) | (high == X), axis=0)
-    scale = np.where(two_values, (high - low) / 2.0, X.std(axis=0))
+    own = np.flatnonzero(~kinds.categorical)  # columns whose scale is their own
+    X_own = X if len(own) == p else np.take(X, own, axis=1)
+    two_values = np.all((low[own] == X_own) | (high[own] == X_own), axis=0)
+    scale = np.ones(p)
+    scale[own] = np.where(two_values, (high - low)[own] / 2.0, X_own.std(axis=0))
     scale[constant] = 1.0
     scale[kinds.categorical] = _INDICATOR
     for j, part in kinds.parts.items():

@@ -4,19 +4,17 @@ Colours are those of Okabe and Ito, which the colour-blind can tell apart; lines
 that print in black and white stays legible. Nothing global is changed.
 """
 
-from .box_plots import comparison_size, draw_comparison, draw_widths
+from .candidate_plots import draw_conformity, draw_predictive
 from .curve_plots import (
     draw_coverage,
     draw_coverage_along,
     draw_coverage_by,
     draw_criterion,
+    draw_drift,
     draw_stability,
 )
-from .drift_plots import draw_drift
-from .pair_plots import draw_pairs
-from .predictive_plots import draw_predictive
-from .residual_plots import draw_influence, draw_residuals
-from .row_plots import draw_conformity, draw_intervals
+from .row_plots import draw_intervals, draw_pairs
+from .spread_plots import comparison_size, draw_comparison, draw_influence, draw_residuals, draw_widths
 
 __all__ = [
     "comparison_size",

@@ -1,8 +1,10 @@
-"""Figures of one number over another: coverage over levels, widths over penalties, and the like.
+"""Figures of one number over another: coverage over levels, widths over penalties, evidence over rows.
 
-Drawn for ``plot_coverage``, ``plot_stability``, `Selection.plot` and written reports.
+Drawn for ``plot_coverage``, ``plot_stability``, `Selection.plot`, `ExchangeabilityCheck.plot` and written
+reports.
 """
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from .style import (
     RED,
     legend,
     new_axes,
+    right_axes,
     short,
     shorts,
 )
@@ -28,13 +31,32 @@ from .style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_coverage", "draw_coverage_along", "draw_coverage_by", "draw_criterion", "draw_stability"]
+__all__ = [
+    "draw_coverage",
+    "draw_coverage_along",
+    "draw_coverage_by",
+    "draw_criterion",
+    "draw_drift",
+    "draw_stability",
+]
 
 _METHODS: dict[str, dict[str, Any]] = {
     "exact": {"color": BLACK, "marker": "o", "linestyle": "-"},
     "stable": {"color": BLUE, "marker": "s", "linestyle": "--"},
     "ball": {"color": ORANGE, "marker": "^", "linestyle": "-."},
 }
+_SCORES: dict[str, dict[str, Any]] = {
+    "level": {"color": BLACK, "linestyle": "-"},
+    "spread": {"color": BLUE, "linestyle": "--"},
+    "covariates": {"color": ORANGE, "linestyle": "-."},
+}
+_BESIDE: dict[str, Any] = {
+    "textcoords": "offset points",
+    "ha": "right",
+    "color": RED,
+    "fontsize": "small",
+}
+_LIMITS = ((20.0, "1/20", ":"), (100.0, "1/100", (0, (1, 3))))
 _KINDS = (  # of intervals beside each other: colours of point and range, and the marker
     (BLUE, BAND, "o"),
     (RED, PALE_PALETTE[1], "D"),
@@ -144,14 +166,11 @@ def draw_stability(
     if np.isfinite(widths).any() and np.nanmax(widths) > 8 * np.nanmin(widths):
         ax.set_yscale("log")
     ax.set_ylabel(f"mean width for {short(response, 24)}, alpha = {alpha:g}")
-    right = ax.twinx()
-    right.spines["top"].set_visible(False)
+    right = right_axes(ax, "due to stability, % of the stable width")
     label = "share due to stability"
     right.plot(x, 100 * path["share"], color=GREY, linestyle=":", marker=".", label=label)
     right.set_ylim(0, 100)
-    right.set_ylabel("due to stability, % of the stable width", color=GREY)
-    right.tick_params(axis="y", colors=GREY)
-    legend(ax, 3, [*ax.get_legend_handles_labels()[0], *right.get_legend_handles_labels()[0]])
+    legend(ax, 3, right)
     return ax
 
 
@@ -176,3 +195,34 @@ def _penalty_axis(ax: "Axes", x: np.ndarray, marked: float, why: str) -> None:
         ax.set_xscale("log")
     ax.axvline(marked, color=RED, linewidth=1.2, linestyle="--", label=f"{why}: {marked:g}")
     ax.set_xlabel("penalty")
+
+
+def draw_drift(
+    paths: pd.DataFrame, p: pd.Series, since: tuple[int, Hashable] | None, ax: "Axes | None" = None
+) -> "Axes":
+    """log10 of the evidence ``paths`` (m, 3) over rows, its limits, and the running mean of p-values (m,)
+    on the right axis. ``since`` is the position and label of the row where a rise began, if one did."""
+    ax = new_axes(ax)
+    rows = np.arange(1, len(paths) + 1)
+    for name, look in _SCORES.items():
+        ax.plot(rows, paths[name], linewidth=1.5, label=name, **look)
+    for value, words, line in _LIMITS:
+        ax.axhline(np.log10(value), color=RED, linewidth=1.0, linestyle=line)
+        place = (1.0, np.log10(value))
+        ax.annotate(words, place, (-2, 2), xycoords=("axes fraction", "data"), **_BESIDE)
+    if since is not None:
+        label = f"rises from about row {short(since[1], 16)}"
+        ax.axvline(since[0] + 1, color=RED, linewidth=1.2, linestyle="--", label=label)
+    ax.set_ylim(top=max(2.3, 1.05 * float(np.max(paths.to_numpy()))))
+    ax.set_xlabel("new rows, in their order")
+    ax.set_ylabel("evidence, log10")
+    right = right_axes(ax, "mean p")
+    known = p.to_numpy()[p.notna().to_numpy()]
+    window = max(10, len(known) // 8)
+    mean = pd.Series(known).rolling(window, min_periods=min(5, len(known))).mean()
+    label = f"mean p of {p.name}, last {window} rows"
+    right.plot(rows[p.notna().to_numpy()], mean, color=GREY, linewidth=1.0, label=label)
+    right.axhline(0.5, color=GREY, linewidth=0.6)
+    right.set_ylim(0, 1)
+    legend(ax, 2, right)
+    return ax

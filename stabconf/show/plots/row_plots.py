@@ -1,9 +1,8 @@
-"""Figures of rows: their intervals with predictions and responses, and the p-values of one of them.
+"""Figures of rows: their intervals with predictions and responses, and boxes of two responses.
 
-Drawn for ``plot_intervals``, ``plot_conformity`` and written reports.
+Drawn for ``plot_intervals``, ``plot_pairs`` and written reports.
 """
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,14 +10,12 @@ import pandas as pd
 
 from ..shown import Shown
 from ..tables import percent
-from .style import BAND, BLACK, BLUE, GREY, PALE, RED, legend, new_axes, short, shorts
+from .style import BAND, BLACK, BLUE, GREY, MANY, draw_judged, legend, new_axes, point_size, short, shorts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_conformity", "draw_intervals"]
-
-_MANY = 1500  # points beyond which they are stored as a picture even in vector formats
+__all__ = ["draw_intervals", "draw_pairs"]
 
 
 def draw_intervals(
@@ -42,7 +39,9 @@ def draw_intervals(
     if shown.attrs["side"] == "two-sided":
         _mark_infinite(ax, shown, places, limits)
     if shown.y is not None:
-        _draw_responses(ax, shown, places, shown.y)
+        what = "training response" if shown.training else "response"
+        inside = (shown.lower <= shown.y) & (shown.y <= shown.upper)
+        draw_judged(ax, places, shown.y, inside, what, point_size(len(places)))
     ax.set_xlabel("rows, by prediction" if x is None else short(name))
     ax.set_ylabel(short(shown.attrs["response"], 40))
     _scale_x(ax, levels, places)
@@ -76,14 +75,14 @@ def _places(x: pd.Series | None, mean: np.ndarray) -> tuple[np.ndarray, list[str
     return places, levels
 
 
-def _limits(shown: Shown) -> tuple[float, float]:
-    """Limits of the y axis that hold all that is finite."""
+def _limits(shown: Shown, margin: float = 0.04) -> tuple[float, float]:
+    """Limits of an axis that hold all that is finite, with a margin by the range."""
     values = np.concatenate([shown.mean, shown.lower, shown.upper, [] if shown.y is None else shown.y])
     values = values[np.isfinite(values)]
     if len(values) == 0:
         return 0.0, 1.0
     low, high = float(values.min()), float(values.max())
-    margin = 0.04 * (high - low) or 1.0
+    margin = margin * (high - low) or 1.0
     return low - margin, high + margin
 
 
@@ -103,7 +102,7 @@ def _draw_ends(
         return
     thick = float(np.clip(240.0 / max(len(mean), 1), 0.8, 6.0))
     size = float(np.clip(500.0 / max(len(mean), 1), 3.0, 26.0))
-    many = len(mean) > _MANY
+    many = len(mean) > MANY
     ax.vlines(places, lower, upper, color=BAND, linewidth=thick, label=label, rasterized=many)
     look: dict[str, Any] = {"color": BLUE, "marker": "D", "rasterized": many, "zorder": 2.5}
     ax.scatter(places, mean, s=size, label="prediction", **look)
@@ -128,20 +127,6 @@ def _mark_infinite(ax: "Axes", shown: Shown, places: np.ndarray, limits: tuple[f
             label = "_said"
 
 
-def _draw_responses(ax: "Axes", shown: Shown, places: np.ndarray, y: np.ndarray) -> None:
-    """Known responses as points: dots in the interval, crosses outside."""
-    inside = (shown.lower <= y) & (y <= shown.upper)
-    what = "training response" if shown.training else "response"
-    size = float(np.clip(3000.0 / max(len(y), 1), 4.0, 18.0))
-    dot: dict[str, Any] = {"s": size, "color": BLACK, "marker": "o", "linewidths": 0}
-    cross: dict[str, Any] = {"s": 1.6 * size, "color": RED, "marker": "x", "linewidths": 1.2}
-    for words, these, look in (("inside", inside, dot), ("outside", ~inside, cross)):
-        mine = these & ~np.isnan(y)
-        if mine.any():
-            label = f"{what} {words} ({int(mine.sum())})"
-            ax.scatter(places[mine], y[mine], zorder=3, label=label, rasterized=len(y) > _MANY, **look)
-
-
 def _scale_x(ax: "Axes", levels: list[str] | None, places: np.ndarray) -> None:
     """Names of the levels, or limits with a small margin."""
     if levels is not None:
@@ -154,41 +139,38 @@ def _scale_x(ax: "Axes", levels: list[str] | None, places: np.ndarray) -> None:
         ax.set_xlim(places.min() - margin, places.max() + margin)
 
 
-def draw_conformity(
-    z: np.ndarray,
-    p: np.ndarray,
-    p_lo: np.ndarray,
-    p_up: np.ndarray,
-    pieces: Sequence[tuple[float, float]],
-    alpha: float,
-    prediction: float,
-    response: str,
-    ax: "Axes | None" = None,
-    z_hat: Sequence[float] = (),
-) -> "Axes":
-    """p-values over candidate responses z (g,), between their bounds (theory, section 4), with the set,
-    the union of ``pieces``, and the responses ``z_hat`` of the fits that the bounds are from marked."""
-    ax = new_axes(ax)
-    if np.any(p_up > p_lo):  # bounds that say something
-        ax.fill_between(z, p_lo, p_up, color=PALE, linewidth=0, label="between p_lo and p_up")
-        for bound in (p_lo, p_up):
-            ax.plot(z, bound, color=GREY, linewidth=0.9, linestyle="--")
-    ax.plot(z, p, color=BLACK, linewidth=1.5, label="p, exact")
-    ax.axhline(alpha, color=RED, linewidth=1.0, linestyle=":", label=f"alpha = {alpha:g}")
-    label = f"{percent(1 - alpha)} set"
-    for piece in pieces:
-        ends = np.clip(piece, z[0], z[-1])
-        ax.plot(ends, [alpha, alpha], color=BLUE, linewidth=5, solid_capstyle="butt", label=label, zorder=3)
-        ax.vlines(ends[np.isfinite(piece)], 0, alpha, color=BLUE, linewidth=1.0)
-        label = "_said"
-    ax.axvline(prediction, color=BLUE, linewidth=0.9, linestyle="-.", label="prediction")
-    seen = [each for each in z_hat if z[0] <= each <= z[-1]]
-    if seen:
-        look: dict[str, Any] = {"color": RED, "s": 28, "marker": "^", "zorder": 4, "clip_on": False}
-        ax.scatter(seen, np.zeros(len(seen)), label="z_hat", **look)
-    ax.set_xlim(z[0], z[-1])
-    ax.set_ylim(0, 1.02)
-    ax.set_xlabel(f"candidate for {short(response, 40)}")
-    ax.set_ylabel("p-value")
-    legend(ax, 3)
+def draw_pairs(pair: tuple[Shown, Shown], boxes: np.ndarray, ax: "Axes | None" = None) -> "Axes":
+    """Two responses against each other: all known responses as faint points, and at the rows ``boxes``
+    (places) the box, its prediction, and its own response, a cross where the box misses it."""
+    from matplotlib.collections import PolyCollection
+    from matplotlib.colors import to_rgba
+
+    ax = new_axes(ax, 5.6, 4.8, grid="both")
+    one, two = pair
+    rest = np.setdiff1d(np.arange(len(one.mean)), boxes)
+    if one.y is not None and two.y is not None and len(rest):
+        what = "other training responses" if one.training else "other responses"
+        ax.scatter(one.y[rest], two.y[rest], s=9, color=GREY, linewidths=0, label=what, zorder=2)
+    mine = one.take(boxes), two.take(boxes)
+    x, y = (np.clip([each.lower, each.upper], *_limits(each, 0.1)) for each in mine)
+    corners = np.stack([x[[0, 1, 1, 0]].T, y[[0, 0, 1, 1]].T], axis=-1)
+    label = f"{percent(1 - one.attrs['alpha'])} box, all responses at once"
+    look: dict[str, Any] = {"facecolors": to_rgba(BAND, 0.3), "edgecolors": BLUE, "linewidths": 0.8}
+    ax.add_collection(PolyCollection(list(corners), label=label, zorder=1.5, **look))
+    ax.scatter(mine[0].mean, mine[1].mean, s=22, color=BLUE, marker="D", label="prediction", zorder=3)
+    if one.y is not None and two.y is not None:
+        _draw_own(ax, *mine, one.y[boxes], two.y[boxes])
+    ax.autoscale_view()
+    ax.set_xlabel(short(one.attrs["response"], 40))
+    ax.set_ylabel(short(two.attrs["response"], 40))
+    legend(ax)
     return ax
+
+
+def _draw_own(ax: "Axes", one: Shown, two: Shown, x: np.ndarray, y: np.ndarray) -> None:
+    """The responses (m,) of the boxes' own rows, each with a line to its prediction."""
+    y = np.where(np.isnan(x), np.nan, y)
+    inside = (one.lower <= x) & (x <= one.upper) & (two.lower <= y) & (y <= two.upper)
+    ways = np.stack([[one.mean, two.mean], [x, y]])[:, :, ~np.isnan(y)]
+    ax.plot(*np.moveaxis(ways, 1, 0), color=BLACK, linewidth=0.6, zorder=2)
+    draw_judged(ax, x, y, inside, "response", 30.0)

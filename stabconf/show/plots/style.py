@@ -1,12 +1,13 @@
-"""What the figures share: palette, axes, labels."""
+"""What the figures share: palette, axes, points, labels."""
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from ..tables import shortened, told_apart
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
 __all__ = [
@@ -17,10 +18,14 @@ __all__ = [
     "GREY",
     "ORANGE",
     "PALE",
+    "MANY",
     "PALE_PALETTE",
     "RED",
+    "draw_judged",
     "legend",
     "new_axes",
+    "point_size",
+    "right_axes",
     "short",
     "shorts",
 ]
@@ -30,6 +35,7 @@ RED, GREY = "#d55e00", "#767676"
 BAND = "#b9d9ee"  # sky on white: light enough for dark points, dark enough for print
 PALE = "#e2e2e2"
 Grid = Literal["x", "y", "both"]
+MANY = 1500  # points beyond which they are stored as a picture even in vector formats
 PALE_PALETTE = ("#66aad1", "#f0c566", "#66c5ab", "#e0afca", "#9ad2f2", "#e69e66")  # with 40 % white
 
 
@@ -45,11 +51,38 @@ def new_axes(ax: "Axes | None", width: float = 6.4, height: float = 4.0, grid: G
     return ax
 
 
-def legend(ax: "Axes", columns: int = 2, handles: "Sequence[Artist] | None" = None) -> None:
-    """A legend above the axes, where it hides nothing."""
-    handles = ax.get_legend_handles_labels()[0] if handles is None else handles
+def right_axes(ax: "Axes", label: str) -> "Axes":
+    """Axes with a grey scale of their own on the right."""
+    right = ax.twinx()
+    right.spines["top"].set_visible(False)
+    right.set_ylabel(label, color=GREY)
+    right.tick_params(axis="y", colors=GREY)
+    return right
+
+
+def legend(ax: "Axes", columns: int = 2, right: "Axes | None" = None) -> None:
+    """A legend above the axes, where it hides nothing; of the axes on the right too."""
+    handles = [handle for each in (ax, right) if each for handle in each.get_legend_handles_labels()[0]]
     labels = [str(handle.get_label()) for handle in handles]
     ax.legend(handles, labels, loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False, ncols=columns)
+
+
+def point_size(count: int) -> float:
+    """The size of so many points that they stay apart."""
+    return float(np.clip(3000.0 / max(count, 1), 4.0, 18.0))
+
+
+def draw_judged(
+    ax: "Axes", x: np.ndarray, y: np.ndarray, inside: np.ndarray, what: str, size: float
+) -> None:
+    """Points (m,) of responses, called ``what``: dots inside of their intervals, crosses outside."""
+    dot: dict[str, Any] = {"s": size, "color": BLACK, "marker": "o", "linewidths": 0}
+    cross: dict[str, Any] = {"s": 1.6 * size, "color": RED, "marker": "x", "linewidths": 1.2}
+    for words, these, look in (("inside", inside, dot), ("outside", ~inside, cross)):
+        mine = these & ~np.isnan(y)
+        if mine.any():
+            label = f"{what} {words} ({int(mine.sum())})"
+            ax.scatter(x[mine], y[mine], zorder=3, label=label, rasterized=len(y) > MANY, **look)
 
 
 def short(text: object, width: int = 48) -> str:

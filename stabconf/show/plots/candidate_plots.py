@@ -1,18 +1,63 @@
-"""The figure of one row's predictive distribution, drawn for `Predictive.plot`."""
+"""Figures of the response of one row: p-values of candidates, and its predictive distribution.
 
-from typing import TYPE_CHECKING
+Drawn for ``plot_conformity`` and `Predictive.plot`.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .style import BAND, BLACK, BLUE, GREY, RED, legend, new_axes, short
+from ..tables import percent
+from .style import BAND, BLACK, BLUE, GREY, PALE, RED, legend, new_axes, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_predictive"]
+__all__ = ["draw_conformity", "draw_predictive"]
 
 _TAILS = 0.01  # share of the steps on either side that need not be in sight
 _MARGIN = 0.3  # of the range between them, to either side
+
+
+def draw_conformity(
+    z: np.ndarray,
+    p: np.ndarray,
+    p_lo: np.ndarray,
+    p_up: np.ndarray,
+    pieces: Sequence[tuple[float, float]],
+    alpha: float,
+    prediction: float,
+    response: str,
+    ax: "Axes | None" = None,
+    z_hat: Sequence[float] = (),
+) -> "Axes":
+    """p-values over candidate responses z (g,), between their bounds (theory, section 4), with the set,
+    the union of ``pieces``, and the responses ``z_hat`` of the fits that the bounds are from marked."""
+    ax = new_axes(ax)
+    if np.any(p_up > p_lo):  # bounds that say something
+        ax.fill_between(z, p_lo, p_up, color=PALE, linewidth=0, label="between p_lo and p_up")
+        for bound in (p_lo, p_up):
+            ax.plot(z, bound, color=GREY, linewidth=0.9, linestyle="--")
+    ax.plot(z, p, color=BLACK, linewidth=1.5, label="p, exact")
+    ax.axhline(alpha, color=RED, linewidth=1.0, linestyle=":", label=f"alpha = {alpha:g}")
+    label = f"{percent(1 - alpha)} set"
+    for piece in pieces:
+        ends = np.clip(piece, z[0], z[-1])
+        ax.plot(ends, [alpha, alpha], color=BLUE, linewidth=5, solid_capstyle="butt", label=label, zorder=3)
+        ax.vlines(ends[np.isfinite(piece)], 0, alpha, color=BLUE, linewidth=1.0)
+        label = "_said"
+    ax.axvline(prediction, color=BLUE, linewidth=0.9, linestyle="-.", label="prediction")
+    seen = [each for each in z_hat if z[0] <= each <= z[-1]]
+    if seen:
+        look: dict[str, Any] = {"color": RED, "s": 28, "marker": "^", "zorder": 4, "clip_on": False}
+        ax.scatter(seen, np.zeros(len(seen)), label="z_hat", **look)
+    ax.set_xlim(z[0], z[-1])
+    ax.set_ylim(0, 1.02)
+    ax.set_xlabel(f"candidate for {short(response, 40)}")
+    ax.set_ylabel("p-value")
+    legend(ax, 3)
+    return ax
 
 
 def draw_predictive(

@@ -1,6 +1,6 @@
-"""Figures of distributions: widths in all or by group, and lengths by method.
+"""Figures of distributions: widths in all or by group, lengths by method, residuals, moves of the fit.
 
-Drawn for ``plot_widths``, `Comparison.plot` and written reports.
+Drawn for ``plot_widths``, `Comparison.plot`, ``plot_residuals``, ``plot_influence`` and written reports.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -9,14 +9,30 @@ import numpy as np
 import pandas as pd
 
 from ..tables import cell, percent
-from .style import BAND, BLACK, BLUE, PALE_PALETTE, legend, new_axes, short, shorts
+from .style import (
+    BAND,
+    BLACK,
+    BLUE,
+    GREY,
+    MANY,
+    PALE_PALETTE,
+    RED,
+    legend,
+    new_axes,
+    point_size,
+    short,
+    shorts,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["comparison_size", "draw_comparison", "draw_widths"]
+__all__ = ["comparison_size", "draw_comparison", "draw_influence", "draw_residuals", "draw_widths"]
 
 _FEW = 300  # points of a group up to which each is drawn
+_PARTS = 10  # of the rows along the axis of residuals,
+_PART_ROWS = 10  # with at least so many rows each
+_NAMED = 5  # rows that move the fit most
 _BOX: dict[str, Any] = {
     "patch_artist": True,
     "showfliers": False,
@@ -117,4 +133,58 @@ def draw_comparison(table: pd.DataFrame, runs: pd.DataFrame, ax: "Axes | None" =
     if len(penalties) > 1:
         handles = [Patch(color=each, label=f"penalty {value:g}") for value, each in colours.items()]
         ax.legend(handles=handles, loc="best")
+    return ax
+
+
+def draw_residuals(
+    x: np.ndarray, residuals: np.ndarray, name: str, response: str, ax: "Axes | None" = None
+) -> "Axes":
+    """Residuals (m,) over ``x`` (m,) called ``name``, with medians and quartiles of parts of equal counts;
+    rows that lack either are left out."""
+    ax = new_axes(ax)
+    known = np.isfinite(x) & np.isfinite(residuals)
+    x, residuals = x[known], residuals[known]
+    _cloud(ax, x, residuals)
+    if len(x) >= 2 * _PART_ROWS:
+        order = np.argsort(x, kind="stable")
+        parts = np.array_split(order, min(len(x) // _PART_ROWS, _PARTS))
+        centres = [float(np.mean(x[part])) for part in parts]
+        low, middle, high = np.array([np.quantile(residuals[part], [0.25, 0.5, 0.75]) for part in parts]).T
+        ax.vlines(centres, low, high, color=BLACK, linewidth=1.6, label="quartiles of a part of the rows")
+        ax.plot(centres, middle, "o", color=BLACK, markersize=5, label="median")
+        legend(ax)
+    ax.set_xlabel(short(name))
+    ax.set_ylabel(f"{short(response, 28)} less its prediction")
+    return ax
+
+
+def _cloud(ax: "Axes", x: np.ndarray, y: np.ndarray) -> None:
+    """Points about a line at 0."""
+    look: dict[str, Any] = {"color": BLUE, "linewidths": 0, "alpha": 0.6, "rasterized": len(x) > MANY}
+    ax.scatter(x, y, s=point_size(len(x)), **look)
+    ax.axhline(0.0, color=GREY, linewidth=1.0, linestyle="--")
+
+
+def draw_influence(
+    residuals: np.ndarray, moves: pd.Series, what: str, response: str, ax: "Axes | None" = None
+) -> "Axes":
+    """Moves (n,) of ``what`` by training rows over their residuals (n,); the largest are named."""
+    ax = new_axes(ax)
+    values = moves.to_numpy()
+    _cloud(ax, residuals, values)
+    places = np.argsort(-np.abs(values), kind="stable")[:_NAMED]
+    places = places[values[places] != 0.0]
+    ax.scatter(residuals[places], values[places], s=26, facecolors="none", edgecolors=RED)
+    for at in places:
+        side = -1 if residuals[at] > np.median(residuals) else 1  # towards the middle of the figure
+        ax.annotate(
+            short(moves.index[at], 18),
+            (residuals[at], values[at]),
+            xytext=(5 * side, 3),
+            textcoords="offset points",
+            ha="left" if side > 0 else "right",
+            fontsize="small",
+        )
+    ax.set_xlabel(f"residual of {short(response, 28)}")
+    ax.set_ylabel(f"move of {short(what, 28)} by the row")
     return ax
