@@ -25,7 +25,6 @@ from .frames import (
     check_new_column,
     column_or_call,
     copied,
-    formula_errors,
     lacking,
     listed,
     numbers,
@@ -189,7 +188,7 @@ class Design:
         if not used or set(used) - set(frame.columns):
             return None
         columns = plain_columns(frame, used, "exog")
-        with formula_errors(f"exog cannot be put through the left side of {self.formula!r}"):
+        with formulas.formula_errors(f"exog cannot be put through the left side of {self.formula!r}"):
             return design_rows(self._left, columns, frame.index)[:, self._place]
 
     def beside(
@@ -198,7 +197,7 @@ class Design:
         """A column, function or formula of the training rows and of the complete new rows."""
         frames = self.frame_of(None), self.frame_of(new)[complete]
         if isinstance(what, str) and what.lstrip().startswith("~"):
-            with formula_errors(f"scale={what!r} cannot be evaluated"):
+            with formulas.formula_errors(f"scale={what!r} cannot be evaluated"):
                 return at_both(what, frames, {"np": np, **self._scope})
         name = "the values of scale" if callable(what) else f"scale={what!r}"
         pair = zip(column_or_call(what, frames, "scale", "a callable"), frames, strict=True)
@@ -210,7 +209,7 @@ class Design:
         (m, d), NaN where one of these lacks a value."""
         formula = formula if formula.lstrip().startswith("~") else f"~ {formula}"
         knots = "; where new rows lie beyond the training rows use cr(x, df=4)" if "bs(" in formula else ""
-        with formula_errors(f"conditional={formula!r} cannot be evaluated", knots):
+        with formulas.formula_errors(f"conditional={formula!r} cannot be evaluated", knots):
             frames = self.frame_of(None), self.frame_of(new)
             pair = at_both(formula, frames, {"np": np, "pd": pd, **self._scope}, "drop")
         trained, rows = (np.column_stack([np.ones(len(each)), each]) for each in pair)
@@ -268,7 +267,7 @@ class Design:
             raise InputError(f"exog cannot be put through {self.formula!r}: {values_as_columns(absent)}")
         columns = plain_columns(frame, {*self.predictors, *self._scope}, "exog", self._frame)
         for name in self.predictors:
-            check_new_column(columns[name], self._frame[name].dtype, name, frame.index)
+            check_new_column(columns[name], name, self._frame)
         return frame, columns, ~lacking(columns, len(frame))
 
     def leaving_unseen(self, unseen: Unseen) -> "Design":

@@ -18,8 +18,8 @@ from patsy.categorical import categorical_to_int
 from patsy.util import SortAnythingKey
 
 from ..errors import FormulaError, InputError
-from .formulas import names_in
-from .frames import by_label, check_duplicates, formula_errors, lacking, plain_columns
+from .formulas import formula_errors, names_in
+from .frames import by_label, check_duplicates, lacking, plain_columns
 from .units import ColumnKinds
 
 __all__ = ["Evaluated", "at_both", "both_sides", "design_rows", "right_side", "term_values"]
@@ -257,7 +257,7 @@ def _level_codes(info: Any, value: Any) -> np.ndarray:
 
 def _numeric(info: Any, value: Any) -> np.ndarray:
     """The values (n, q) of a factor of numbers."""
-    made = np.asarray(value)
+    made = value.to_numpy() if isinstance(value, pd.Series) else np.asarray(value)
     made = made if made.ndim > 1 else made.reshape(-1, 1)
     if made.ndim > 2 or made.shape[1] != info.num_columns:
         told = f"{made.shape[1]} columns instead of the {info.num_columns} I was expecting"

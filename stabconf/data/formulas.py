@@ -7,7 +7,8 @@ stands, for what cannot be parsed has no terms.
 import ast
 import difflib
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ __all__ = [
     "column_of",
     "columns_in",
     "factor_codes",
+    "formula_errors",
     "formula_hint",
     "is_column",
     "names_in",
@@ -177,6 +179,16 @@ def _parsed(text: str, argument: str, given: str) -> patsy.ModelDesc:
             f"{argument}={given[:60] + '...'!r} has too many terms for the parser: put blocks of a "
             "hundred in parentheses, 'y ~ (x1 + x2 + ...) + (...)'"
         ) from error
+
+
+@contextmanager
+def formula_errors(problem: str, fix: str = "") -> Iterator[None]:
+    """Whatever goes wrong inside is a `FormulaError`: the problem, the first line of the cause, the fix."""
+    try:
+        yield
+    except Exception as error:
+        cause = str(error).split("\n")[0]
+        raise FormulaError(f"{problem}: {cause}{fix}") from error
 
 
 def formula_hint(formula: str, columns: Iterable[object], error: str = "") -> str:

@@ -7,8 +7,7 @@ numbers, or a column of dates, then gives hundreds of levels, so such columns ar
 says that they are categories.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -18,7 +17,7 @@ import pandas as pd
 from narwhals.typing import IntoFrame
 
 from ..checks import is_number
-from ..errors import DataWarning, FormulaError, InputError, InputTypeError, warn_user
+from ..errors import DataWarning, InputError, InputTypeError, warn_user
 
 __all__ = [
     "IntoFrame",
@@ -31,7 +30,6 @@ __all__ = [
     "collected",
     "column_or_call",
     "copied",
-    "formula_errors",
     "has_labels",
     "in_kind",
     "lacking",
@@ -179,7 +177,7 @@ def plain_columns(
     Missing values then look the same in every column. Categories of new rows have the levels of the
     ``trained`` column, or are plain values where it has not all of theirs.
     """
-    columns = [column for column in frame.columns if column in used]
+    columns = [column for column in frame.columns.tolist() if column in used]
     check_duplicates(frame, columns, argument)
     made = {column: _plain(frame[column]) for column in columns}
     return made if trained is None else {name: _like(trained, name, made[name]) for name in made}
@@ -299,15 +297,15 @@ def check_column(values: pd.Series, name: str, response: bool, category: bool) -
         )
 
 
-def check_new_column(values: pd.Series, dtype: object, name: str, index: pd.Index) -> None:
-    """Refuse cells of new rows that are not numbers where the training column, of ``dtype``, is numeric."""
-    if not _is_numeric(dtype):
+def check_new_column(values: pd.Series, name: str, trained: pd.DataFrame) -> None:
+    """Refuse cells of new rows that are not numbers where the training column is numeric."""
+    if values.dtype in _PLAIN or not _is_numeric(trained[name].dtype):
         return
     places = np.flatnonzero(_not_numbers(values))
     if len(places):
         raise InputError(
             f"exog has {values.iloc[places[0]]!r} in {name!r}, which was numeric in training (row "
-            f"{index[places[0]]}): give numbers, with pd.to_numeric say"
+            f"{values.index[places[0]]}): give numbers, with pd.to_numeric say"
         )
 
 
@@ -351,6 +349,8 @@ def _time_fix(kind: str, column: str) -> tuple[str, str]:
 
 def check_duplicates(frame: pd.DataFrame, columns: Collection[Hashable], argument: str) -> None:
     """Refuse columns that are there twice."""
+    if frame.columns.is_unique:
+        return
     twice = frame.columns[frame.columns.duplicated()]
     clash = sorted({str(column) for column in columns if column in twice})
     if clash:
@@ -395,13 +395,3 @@ def numbers(values: Any, what: str) -> np.ndarray:
         return np.asarray(values, dtype=float)
     except (TypeError, ValueError) as error:
         raise InputTypeError(f"{what} are not numbers ({error}): give positive numbers") from error
-
-
-@contextmanager
-def formula_errors(problem: str, fix: str = "") -> Iterator[None]:
-    """Whatever goes wrong inside is a `FormulaError`: the problem, the first line of the cause, the fix."""
-    try:
-        yield
-    except Exception as error:
-        cause = str(error).split("\n")[0]
-        raise FormulaError(f"{problem}: {cause}{fix}") from error

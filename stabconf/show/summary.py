@@ -82,17 +82,11 @@ def _as_table(table: SimpleTable) -> Table:
 
 def summarise(results: _Results, design: Design, solution: Any) -> FitSummary:
     """The `Summary` of a fit: what was fitted, how well, and the coefficients."""
-    model = results.model
-    left = [
-        ("Loss:", shortened(model.loss.describe(), 20)),
-        ("Penalty:", shortened(model.penalty.describe(), 20)),
-        ("Residual scale:", _number(results.scale)),
-        ("Converged:", f"{_yes(results.converged)}, {solution.nit} steps"),
-    ]
+    left = _model_lines(results.model, results.model.loss.describe())
+    left += [("Residual scale:", _number(results.scale)), _converged(results, solution.nit)]
     columns = [results.params, results.params_standardized]
     tables = [
-        _formula_table("Regularised robust regression", model.formula),
-        _fit_table(None, design, left, _quality(results)),
+        *_fit_tables("Regularised robust regression", results, design, left, _quality(results)),
         _coefficient_table(design, ["coef", "standardized"], columns),
     ]
     return FitSummary(tables, [_R2, *_fit_notes(results, design), _constants_note(results)])
@@ -101,11 +95,8 @@ def summarise(results: _Results, design: Design, solution: Any) -> FitSummary:
 def summarise_estimator(results: _Results, design: Design, tau: str | None) -> FitSummary:
     """The `Summary` of an estimator; ``tau`` says who answers for its stability bounds, None where there
     are none."""
-    name = results._described()
-    tables = [
-        _formula_table("Regression by an estimator", results.model.formula),
-        _fit_table(None, design, [("Estimator:", shortened(name, 20))], _quality(results)),
-    ]
+    left = [("Estimator:", shortened(results._described(), 20))]
+    tables = _fit_tables("Regression by an estimator", results, design, left, _quality(results))
     notes = [
         "Errors are those at the training rows, which flexible estimators can make as small as they like."
     ]
@@ -117,13 +108,11 @@ def summarise_estimator(results: _Results, design: Design, tau: str | None) -> F
 def summarise_quantiles(results: _Results, design: Design, fits: Sequence[_Results]) -> FitSummary:
     """The `Summary` of quantile fits, one per level."""
     model = results.model
-    steps = sum(fit._fitted.solution.nit for fit in fits)
-    left = [("Loss:", "quantile"), ("Penalty:", shortened(model.penalty.describe(), 20))]
-    right = [("Converged:", f"{_yes(results.converged)}, {steps} steps")]
+    left = _model_lines(model, "quantile")
+    right = [_converged(results, sum(fit._fitted.solution.nit for fit in fits))]
     heads = [f"{level:.2f}" if round(level, 2) == level else f"{level:g}" for level in model.quantiles]
     tables = [
-        _formula_table("Regularised quantile regression", model.formula),
-        _fit_table(None, design, left, right),
+        *_fit_tables("Regularised quantile regression", results, design, left, right),
         _coefficient_table(design, heads, results.params.to_numpy().T, results.fit_quality["pseudo_r2"]),
     ]
     notes = [_R2]
@@ -137,20 +126,11 @@ def summarise_several(
     results: _Results, design: Design, made: Sequence[_Intervals], where: str
 ) -> FitSummary:
     """The `Summary` of the fits of several responses and of their joint intervals, one record each."""
-    model, first = results.model, made[0]
-    fits = list(results.components.values())
-    steps = sum(fit._fitted.solution.nit for fit in fits)
-    left = [
-        ("Loss:", shortened(model.loss.describe(), 20)),
-        ("Penalty:", shortened(model.penalty.describe(), 20)),
-        ("Converged:", f"{_yes(results.converged)}, {steps} steps"),
-    ]
-    right = [
-        ("No. Observations:", str(results.nobs)),
-        ("Rows dropped:", str(len(design.dropped))),
-        ("Responses:", str(len(made))),
-    ]
-    names = told_apart(model.responses, 20)
+    first, fits = made[0], list(results.components.values())
+    left = _model_lines(results.model, results.model.loss.describe())
+    left.append(_converged(results, sum(fit._fitted.solution.nit for fit in fits)))
+    right = [*_row_lines(design), ("Responses:", str(len(made)))]
+    names = told_apart(results.model.responses, 20)
     r2 = [fit.fit_quality["pseudo_r2"] for fit in fits]
     asked = [("Coverage:", f"at least {percent(1 - first.alpha)}"), ("Method:", first.method)]
     rank = [("Order statistic:", f"{first.k} of {first.n}"), ("Infinite:", str(first.open_rows))]
@@ -160,7 +140,7 @@ def summarise_several(
     ]
     heads = ["residual scale", "mean width", "due to stability"]
     tables = [
-        _formula_table("Regularised robust regression of several responses", model.formula),
+        _formula_table("Regularised robust regression of several responses", results.model.formula),
         _pairs(None, left, right),
         _coefficient_table(design, names, results.params.to_numpy().T, r2),
         _pairs(f"Joint conformal intervals at {where}", asked, rank),
@@ -180,8 +160,7 @@ def summarise_model(results: _Results, design: Design) -> FitSummary:
     recipe = results.recipe
     left = [("Model:", recipe.label), ("Penalty:", recipe.penalty.describe())]
     tables = [
-        _formula_table("Regression by statsmodels", results.model.formula),
-        _fit_table(None, design, left, _quality(results)),
+        *_fit_tables("Regression by statsmodels", results, design, left, _quality(results)),
         _coefficient_table(design, ["coef"], [results.params]),
     ]
     notes = [_R2, "Coefficients are those of statsmodels.", *recipe.notes]
@@ -256,11 +235,25 @@ def _quality(results: _Results) -> _Pairs:
     return [(names[name], _number(value)) for name, value in results.fit_quality.items()]
 
 
-def _fit_table(title: str | None, design: Design, left: _Pairs, right: _Pairs) -> SimpleTable:
-    """What was fitted, to which rows, and how."""
-    fitted = [("Dep. Variable:", shortened(design.response, 20))]
-    rows = [("No. Observations:", str(len(design.y))), ("Rows dropped:", str(len(design.dropped)))]
-    return _pairs(title, fitted + left, rows + right)
+def _model_lines(model: Any, loss: str) -> _Pairs:
+    return [("Loss:", shortened(loss, 20)), ("Penalty:", shortened(model.penalty.describe(), 20))]
+
+
+def _converged(results: _Results, steps: int) -> tuple[str, str]:
+    return "Converged:", f"{'yes' if results.converged else 'NO'}, {steps} steps"
+
+
+def _row_lines(design: Design) -> _Pairs:
+    return [("No. Observations:", str(len(design.y))), ("Rows dropped:", str(len(design.dropped)))]
+
+
+def _fit_tables(
+    title: str, results: _Results, design: Design, left: _Pairs, right: _Pairs
+) -> list[SimpleTable]:
+    """The formula, and what was fitted, to which rows, and how."""
+    fitted = [("Dep. Variable:", shortened(design.response, 20)), *left]
+    formula = _formula_table(title, results.model.formula)
+    return [formula, _pairs(None, fitted, [*_row_lines(design), *right])]
 
 
 def _formula_table(title: str, formula: str) -> SimpleTable:
@@ -334,10 +327,6 @@ def _guarantee(intervals: _Intervals) -> str:
 def _mean_width(intervals: _Intervals) -> str:
     finite = intervals.width[np.isfinite(intervals.width)]
     return _number(np.mean(finite)) if len(finite) else "inf"
-
-
-def _yes(flag: bool) -> str:
-    return "yes" if flag else "NO"
 
 
 def _number(value: float) -> str:
