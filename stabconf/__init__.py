@@ -26,7 +26,7 @@ from .results.regression import Results
 from .results.saving import load
 from .results.several import SeveralResults
 from .sets import PairScore, UserScore
-from .show.exchangeability import ExchangeabilityCheck
+from .show.drift import ExchangeabilityCheck
 from .statsmodels_plugin import RefittedResults, StatsmodelsResults, conformal, register, unregister
 from .study.comparison import compare
 from .study.selection import Selection, select_penalty

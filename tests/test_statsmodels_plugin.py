@@ -21,7 +21,7 @@ from statsmodels.robust.robust_linear_model import RLMResults
 import stabconf
 from stabconf.errors import AssumptionError, DataWarning, InputError, InputTypeError, MismatchWarning
 from stabconf.losses import Quantile
-from stabconf.show.report.checks import leverages
+from stabconf.show.report.background import leverages
 from stabconf.statsmodels_plugin.penalty import recovered_penalty
 from stabconf.study.comparison import oracle
 

@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 import patsy
 from patsy.categorical import categorical_to_int
-from patsy.util import SortAnythingKey
 
 from ..errors import FormulaError, InputError
 from .formulas import formula_errors, names_in
@@ -31,88 +30,76 @@ _LEVELS = ("string", "integer", "floating")  # values that are coded here, as pa
 _CELLS = 2**16  # of the design that are written at a time: half a megabyte, which processors keep at hand
 
 
-class OnceFactor(patsy.EvalFactor):
-    """A factor that is evaluated once while its design is learned, text and categories as pandas' codes."""
+@dataclass(frozen=True)
+class _Hashed:
+    """Text or categories (n,): the ``raw`` value of a factor, the ``codes`` (n,) of its different
+    ``values`` (-1 for none), and which of these are ``missing``."""
 
-    _learned = False
-    _made: Any = None
+    raw: Any
+    codes: np.ndarray
+    values: Any
+    missing: list[bool]
 
-    def eval(self, memorize_state: dict[str, Any], data: Any) -> Any:
-        if self._made is not None:
-            return self._made
-        plain = self.code.isidentifier() and self.code in data
-        value = data[self.code] if plain else super().eval(memorize_state, data)
-        if not self._learned:
-            self._made = value = _coded(value)
-        return value
+    def different(self) -> Any:
+        """One row per value, from which patsy learns the levels and their order as from all rows."""
+        boxed = isinstance(self.raw, _BOX)
+        return _BOX(self.values, self.raw.contrast, self.raw.levels) if boxed else self.values
 
-    def let_go(self) -> None:
-        """Forget the training rows: those to come are others."""
-        self._learned, self._made = True, None
-
-
-def _coded(value: Any) -> Any:
-    """A factor's value as a Categorical with its levels in patsy's order, where it is one of categories.
-
-    Values that patsy codes as quickly, or refuses, or that need its rules for order stay as they are.
-    """
-    found = _hashed(value)
-    if found is None:
-        return value
-    data, codes, values, missing = found
-    boxed = isinstance(value, _BOX)
-    levels = value.levels if boxed else None
-    if levels is None:
-        known = [each for each, gone in zip(values, missing, strict=True) if not gone]
-        categorical = isinstance(data.dtype, pd.CategoricalDtype)
-        levels = values if categorical else sorted(known, key=SortAnythingKey)
-    made = _places(codes, values, missing, tuple(levels))
-    if made is None or len(set(levels)) < len(levels):
-        return value
-    dtype = pd.CategoricalDtype(pd.Index(tuple(levels), dtype=object, tupleize_cols=False))
-    result: Any = pd.Categorical.from_codes(made, dtype=dtype)
-    if isinstance(data, pd.Series):
-        result = pd.Series(result, index=data.index)
-    if boxed:
-        object.__setattr__(result, "contrast", value.contrast)
-    return result
+    def places(self, levels: tuple[Any, ...]) -> np.ndarray | None:
+        """Places (n,) among the levels, -1 for missing values; None where one is not there."""
+        known = {level: place for place, level in enumerate(levels)}
+        table = np.array([known.get(each, -2) for each in self.values] + [-1])  # the last for a code of -1
+        table[:-1][self.missing] = -1
+        if np.array_equal(table[:-1], np.arange(len(self.values))):
+            return self.codes
+        made = table[self.codes]
+        return None if (made == -2).any() else made
 
 
-def _hashed(value: Any) -> tuple[Any, np.ndarray, list[Any], list[bool]] | None:
-    """Data of text or categories, the codes (n,) of its different values, these, and which are missing."""
+def _hashed(value: Any) -> Any:
+    """The value of a factor as `_Hashed`; as it is where patsy codes it as quickly, or refuses it, or has
+    rules of its own for its order."""
     boxed = isinstance(value, _BOX)
     data = value.data if boxed else value
     if not isinstance(data, (pd.Series, np.ndarray, pd.Categorical)) or data.ndim != 1:
-        return None
+        return value
     if isinstance(data.dtype, pd.CategoricalDtype):
         held: Any = data.array if isinstance(data, pd.Series) else data
-        values = list(held.categories)
-        return data, held.codes, values, [boxed and _is_missing(each) for each in values]
+        values = pd.Categorical.from_codes(np.arange(len(held.categories)), dtype=held.dtype)
+        return _Hashed(value, held.codes, values, [boxed and _is_missing(each) for each in values])
     text = data.dtype.kind in "OU" or isinstance(data.dtype, pd.StringDtype)
     if data.dtype.kind == "b" or not (boxed or text):
-        return None
+        return value
     codes, found = pd.factorize(data)
     if pd.api.types.infer_dtype(found, skipna=False) not in _LEVELS:
-        return None
-    values = list(found)
-    return data, codes, values, list(map(_is_missing, values))
+        return value
+    return _Hashed(value, codes, np.asarray(found, dtype=object), list(map(_is_missing, found)))
 
 
 def _is_missing(value: Any) -> bool:
     return patsy.NAAction().is_categorical_NA(value)
 
 
-def _places(
-    codes: np.ndarray, values: list[Any], missing: list[bool], levels: tuple[Any, ...]
-) -> np.ndarray | None:
-    """Places (n,) of values among the levels, -1 for missing ones; None where one is not there."""
-    places = {level: place for place, level in enumerate(levels)}
-    table = np.array([places.get(each, -2) for each in values] + [-1])  # the last for a code of -1
-    table[:-1][missing] = -1
-    if np.array_equal(table[:-1], np.arange(len(values))):
-        return codes
-    made = table[codes]
-    return None if -2 in table and (made == -2).any() else made
+class OnceFactor(patsy.EvalFactor):
+    """A factor that is evaluated once while its design is learned, and patsy sees different values."""
+
+    _made: Any = None
+
+    def eval(self, memorize_state: dict[str, Any], data: Any) -> Any:
+        """For patsy, which learns from it."""
+        self._made = self.value(memorize_state, data)
+        return self._made.different() if isinstance(self._made, _Hashed) else self._made
+
+    def value(self, state: dict[str, Any], columns: Any) -> Any:
+        """The value at the rows of these columns, text and categories `_Hashed`."""
+        if self._made is not None:
+            return self._made
+        plain = self.code.isidentifier() and self.code in columns
+        return _hashed(columns[self.code] if plain else super().eval(state, columns))
+
+    def let_go(self) -> None:
+        """Forget the training rows."""
+        self._made = None
 
 
 @dataclass(frozen=True)
@@ -216,8 +203,8 @@ def evaluate(
         factor = info.factor
         if factor in factors:
             continue
-        value = factor.eval(info.state, columns)
-        _check_rows(factor, value, index)
+        value = factor.value(info.state, columns)
+        _check_labels(factor, value, index)
         if info.type == "categorical":
             factors[factor] = _level_codes(info, value)
             gone = factors[factor] < 0
@@ -233,38 +220,40 @@ def evaluate(
     return Evaluated(kept, factors)
 
 
-def _check_rows(factor: Any, value: Any, index: pd.Index) -> None:
+def _check_labels(factor: Any, value: Any, index: pd.Index) -> None:
     """Refuse values that have other rows than these."""
-    data = value.data if isinstance(value, _BOX) else value
+    raw = value.raw if isinstance(value, _Hashed) else value
+    data = raw.data if isinstance(raw, _BOX) else raw
     count = len(data) if np.ndim(data) else 1
     if count != len(index):
-        counts = f"({len(index)} versus {count})"
-        raise patsy.PatsyError(
-            f"Number of rows mismatch between data argument and {factor.name()} {counts}", factor
+        told = (
+            f"Number of rows mismatch between data argument and {factor.code} ({len(index)} versus {count})"
         )
+        raise patsy.PatsyError(told, factor)
     if isinstance(data, (pd.Series, pd.DataFrame)) and not data.index.equals(index):
-        raise patsy.PatsyError(f"Index mismatch between data.index and {factor.name()}", factor)
+        raise patsy.PatsyError(f"Index mismatch between data.index and {factor.code}", factor)
 
 
 def _level_codes(info: Any, value: Any) -> np.ndarray:
     """Places (n,) of a factor's values among its levels, -1 where missing."""
-    found = _hashed(value)
-    made = None if found is None else _places(*found[1:], info.categories)
+    made = value.places(info.categories) if isinstance(value, _Hashed) else None
     if made is None:  # values that patsy codes, or refuses
-        made = np.asarray(categorical_to_int(value, info.categories, patsy.NAAction(), info.factor))
+        raw = value.raw if isinstance(value, _Hashed) else value
+        made = np.asarray(categorical_to_int(raw, info.categories, patsy.NAAction(), info.factor))
     return made
 
 
 def _numeric(info: Any, value: Any) -> np.ndarray:
     """The values (n, q) of a factor of numbers."""
+    value = value.raw if isinstance(value, _Hashed) else value
     made = value.to_numpy() if isinstance(value, pd.Series) else np.asarray(value)
     made = made if made.ndim > 1 else made.reshape(-1, 1)
     if made.ndim > 2 or made.shape[1] != info.num_columns:
         told = f"{made.shape[1]} columns instead of the {info.num_columns} I was expecting"
-        raise patsy.PatsyError(f"when evaluating factor {info.factor.name()}, I got {told}", info.factor)
+        raise patsy.PatsyError(f"when evaluating factor {info.factor.code}, I got {told}", info.factor)
     if not np.issubdtype(made.dtype, np.number):
         told = f"I got non-numeric data of type '{made.dtype}'"
-        raise patsy.PatsyError(f"when evaluating numeric factor {info.factor.name()}, {told}", info.factor)
+        raise patsy.PatsyError(f"when evaluating numeric factor {info.factor.code}, {told}", info.factor)
     return made
 
 

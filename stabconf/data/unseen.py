@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import patsy
 
 from ..errors import DataWarning, FormulaError, InputError, warn_user
 from .formulas import names_in
@@ -86,7 +87,7 @@ def _unseen_rows(
     found: dict[str, list[object]] = {}
     for factor, learned in info.factor_infos.items():
         try:
-            made = factor.eval(learned.state, values)
+            made = patsy.EvalFactor.eval(factor, learned.state, values)
         except Exception:  # whatever a factor of the user's raises
             columns = [name for name in values.columns if name in factor.code]
             outside = _outside(values[columns], trained)

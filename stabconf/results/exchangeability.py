@@ -12,7 +12,7 @@ from ..data.response_units import as_units
 from ..errors import InputError
 from ..sets import STREAMS, check_rows
 from ..sets.exchangeability import SHARE
-from ..show.exchangeability import ExchangeabilityCheck
+from ..show.drift import ExchangeabilityCheck
 from ..show.shown import Shown
 from .observed import ObservedResults
 from .options import New, Options

@@ -14,9 +14,9 @@ from urllib.parse import quote
 from ...errors import InputError, InputTypeError
 from ...files import check_folder, write_whole
 from ..tables import Table, markdown_escaped
-from .checks import Background
+from .background import Background
 from .content import Content, collect, collect_joint
-from .figures import Picture
+from .pictures import Picture
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -13,14 +13,14 @@ import pandas as pd
 from ..._version import __version__
 from ...data.bins import crossed
 from ..coverage import coverage_along, parts_along, shortfalls
-from ..exchangeability import ExchangeabilityCheck
+from ..drift import ExchangeabilityCheck
 from ..shown import Shown
 from ..summary import FitSummary
 from ..tables import Table, cell, percent
 from ..widths import WidthReport
-from .checks import Background, data_checks
-from .figures import Picture, coverage_figure, drift_figure, interval_figure, pair_figure, width_figure
-from .intervals import interval_csv, interval_facts, interval_table, lead_sentence, listed_names
+from .background import Background, data_checks
+from .listing import interval_csv, interval_facts, interval_table, lead_sentence, listed_names
+from .pictures import Picture, coverage_figure, drift_figure, interval_figure, pair_figure, width_figure
 
 __all__ = ["Content", "collect", "collect_joint"]
 

@@ -110,7 +110,7 @@ def interval_table(shown: Sequence[Shown], predictors: list[str]) -> Table:
     """The first new rows: what was predicted, what came, and the columns that the model uses."""
     index = shown[0].frame.index
     columns = _columns(shown, predictors[:_COLUMNS])
-    values = [list(map(_plain, each[:_ROWS])) for each in (index, *columns.values())]
+    values = [list(map(_as_text, each[:_ROWS])) for each in (index, *columns.values())]
     texts = [values[0], *(told_apart(each, _LETTERS) for each in values[1:])]
     notes = [f"The first {_ROWS} of {len(index)} rows."] if len(index) > _ROWS else []
     if len(predictors) > _COLUMNS:
@@ -151,7 +151,7 @@ def _columns(shown: Sequence[Shown], predictors: list[str]) -> dict[str, Any]:
     return columns
 
 
-def _plain(value: object) -> str:
+def _as_text(value: object) -> str:
     if not isinstance(value, tuple) and pd.isna(value):
         return ""
     return cell(float(value) if isinstance(value, np.floating) else value)

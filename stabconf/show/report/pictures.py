@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ..exchangeability import ExchangeabilityCheck
+from ..drift import ExchangeabilityCheck
 from ..plots import draw_coverage_along, draw_intervals, draw_pairs, draw_widths
 from ..shown import Shown
 from ..tables import percent

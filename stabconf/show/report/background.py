@@ -1,4 +1,6 @@
-"""Data checks of a report: rows left out, categories, new rows outside of what training saw, leverage."""
+"""What a report is told about the fit, and its data checks: rows left out, categories, new rows outside of
+what training saw, leverage.
+"""
 
 from dataclasses import dataclass
 

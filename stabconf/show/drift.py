@@ -134,7 +134,7 @@ class ExchangeabilityCheck:
             few = "; so few rows show only gross departures" if self.count < _FEW else ""
             return (
                 f"No evidence against exchangeability: over {self.count} new rows the evidence reached "
-                f"{_plain(self.largest)} (20 is the limit at 5 %) and p-values look uniform "
+                f"{_in_digits(self.largest)} (20 is the limit at 5 %) and p-values look uniform "
                 f"(Kolmogorov-Smirnov, p = {self.uniformity:.2g}){few}."
             )
         name, *others = self.departures
@@ -143,7 +143,7 @@ class ExchangeabilityCheck:
             (line,) = self.table.loc[[name]].itertuples()
             where = (
                 f"from about row {line.since} on (number {line.since_row + 1} of {len(self.p)}); the "
-                f"evidence reached {_plain(line.largest)} at row {line.peak} (20 is the limit at 5 %)"
+                f"evidence reached {_in_digits(line.largest)} at row {line.peak} (20 is the limit at 5 %)"
             )
         else:
             where = (
@@ -163,7 +163,7 @@ class ExchangeabilityCheck:
         cells = []
         for line in self.table.itertuples():
             labels = [shortened(label, 16) for label in (line.peak, line.since)]
-            cells.append([f"{line.mean_p:.2f}", f"{line.ks_p:.2g}", _plain(line.largest), *labels])
+            cells.append([f"{line.mean_p:.2f}", f"{line.ks_p:.2g}", _in_digits(line.largest), *labels])
         names = [str(name) for name in self.table.index]
         title = "Is exchangeability plausible?"
         table = SimpleTable(cells, heads, names, title=title, txt_fmt=fmt_params)
@@ -225,10 +225,10 @@ class ExchangeabilityCheck:
         return small if values.mean() < 0.5 else large
 
 
-def _plain(power: float) -> str:
+def _in_digits(power: float) -> str:
     """10 to a power, in a few digits.
 
-    >>> _plain(1.5), _plain(3.21), _plain(400.0)
+    >>> _in_digits(1.5), _in_digits(3.21), _in_digits(400.0)
     ('32', '1,622', '1e400')
     """
     if power >= 6:
