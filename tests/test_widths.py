@@ -9,7 +9,7 @@ import pytest
 import stabconf
 from stabconf.errors import FormulaError, InputError, InputTypeError, SampleSizeWarning
 from stabconf.show.coverage import covered_counts
-from stabconf.show.widths import width_report
+from stabconf.show.shown import width_report
 
 COLUMNS = ["count", "missing", "mean", "min", "q25", "median", "q75", "max", "infinite"]
 COVERAGE = ["coverage", "expected_lower", "expected_upper"]

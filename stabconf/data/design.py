@@ -52,8 +52,8 @@ class Design:
         Column names.
     response : str
         Name of the response, ``"np.log(y)"`` say; ``transformed`` is whether it is more than a column.
-    index : Index
-        Labels of the rows used.
+    labels, index : Index
+        Labels of the rows that the user gave, and of those used.
     kept : (n,) array of int
         Positions of the rows used.
     dropped : Index
@@ -93,6 +93,7 @@ class Design:
         self._Y: np.ndarray = made.matrix(self._left)
         self.X: np.ndarray = made.matrix(self._info)
         self.kept: np.ndarray = made.kept
+        self.labels: pd.Index = frame.index
         self.index: pd.Index = frame.index[self.kept]
         self.dropped: pd.Index = frame.index.delete(self.kept)
         self.kinds = made.kinds(self._info)
@@ -112,23 +113,21 @@ class Design:
 
     def each(self) -> list["Design"]:
         """One copy per response of the left side, with that response as its own."""
-        made = []
-        for place in range(len(self.responses_named)):
-            one = object.__new__(type(self))
-            one.__dict__.update(self.__dict__)
+        made = [self._copy() for _ in self.responses_named]
+        for place, one in enumerate(made):
             one._choose(place)
-            made.append(one)
+        return made
+
+    def _copy(self, **changes: Any) -> "Design":
+        """The same, but for some attributes."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, **changes)
         return made
 
     @property
     def intercept(self) -> int | None:
         """Position of the intercept column, or None."""
         return self.kinds.intercept
-
-    @property
-    def labels(self) -> pd.Index:
-        """Labels of the rows that the user gave, dropped ones included."""
-        return self._data.index
 
     @property
     def levels(self) -> dict[str, int]:
@@ -174,9 +173,8 @@ class Design:
         n = len(self.y)
         place, X = made.kept, made.matrix(info)
         kinds = made.kinds(info)
-        design = object.__new__(type(self))
         learned = {"_info": info, "names": list(info.column_names), "kinds": kinds.take(slice(n))}
-        design.__dict__.update(self.__dict__, X=np.ascontiguousarray(X[:n]), **learned)
+        design = self._copy(X=np.ascontiguousarray(X[:n]), **learned)
         rows = np.full((len(frame), X.shape[1]), np.nan)
         rows[np.flatnonzero(complete)[place[n:] - n]] = X[n:]
         check_finite(rows, design.names, frame.index, "exog", allow_nan=True)
@@ -274,9 +272,7 @@ class Design:
         """The same map, with another answer to new rows that it cannot place."""
         if unseen not in ("raise", "nan"):
             raise InputError(f"unseen={unseen!r} is unknown: give 'raise' or 'nan'")
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, unseen=unseen)
-        return made
+        return self._copy(unseen=unseen)
 
     def __getstate__(self) -> dict[str, Any]:
         # A module cannot be pickled: its name stands for it.

@@ -235,8 +235,7 @@ def _as_numbers(values: pd.Series) -> pd.Series:
     kind = _kind(values)
     if kind not in (*_NUMBERS, *_MIXED) or (kind in _MIXED and _not_numbers(values).any()):
         return values
-    known = values.where(values.notna(), np.nan)
-    return pd.to_numeric(known) if kind in _NUMBERS else known.astype(float)
+    return pd.to_numeric(values) if kind in _NUMBERS else values.astype(float)
 
 
 def _stray_cells(values: pd.Series) -> pd.Series:

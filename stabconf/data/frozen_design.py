@@ -35,18 +35,10 @@ class FrozenDesign(Design):
         self._frame: pd.DataFrame = design._frame.iloc[:0]
         numeric = design._frame[design.predictors].iloc[design.kept].select_dtypes("number")
         self._data: pd.DataFrame = numeric.agg(["min", "max"]) if len(numeric.columns) else self._frame
-        self._count = len(design.labels)
-        self._offset = design.kinds.intercept
+        self.labels = pd.RangeIndex(len(design.labels))
+        self.kinds = design.kinds.take(slice(0))
         self.X = np.empty((0, len(design.names)))
         self.y = np.array([design.y.min(), design.y.max()])
-
-    @property
-    def intercept(self) -> int | None:
-        return self._offset
-
-    @property
-    def labels(self) -> pd.Index:
-        return pd.RangeIndex(self._count)
 
     def frame_of(self, new: object) -> pd.DataFrame:
         return self._data if new is None else super().frame_of(new)

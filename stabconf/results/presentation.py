@@ -12,8 +12,8 @@ from ..checks import check_one_alpha
 from ..errors import AssumptionError, InputError, quietly
 from ..sets import Intervals
 from ..show.report import Background, check_path, collect, write_report
+from ..show.shown import WidthReport
 from ..show.summary import FitSummary, Summary, add_intervals, stability_lines
-from ..show.widths import WidthReport
 from .figures import By, Figures, evenly
 from .options import Level, New
 from .rows import Rows

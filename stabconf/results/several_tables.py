@@ -15,9 +15,8 @@ from ..checks import check_one_alpha, is_count
 from ..errors import InputError, quietly
 from ..show.plots import draw_pairs
 from ..show.report import Background, check_path, collect_joint, write_report
-from ..show.shown import Shown
+from ..show.shown import Shown, WidthReport, width_report
 from ..show.summary import Summary, summarise_several
-from ..show.widths import WidthReport, width_report
 from .base import BaseResults
 from .figures import Axes, By, evenly
 from .options import Level, New, Options

@@ -1,6 +1,8 @@
-"""What tables and figures show: predictions and intervals at some rows, as one record.
+"""What tables and figures show: predictions and intervals at some rows, as one record, and the table of
+their widths, in all and by group, with the coverage where responses are known.
 
-`results.showing` makes it from one call of ``conf_int_conformal``; this room asks results for no more.
+`results.showing` makes the record from one call of ``conf_int_conformal``; this room asks results for no
+more. `Shown.report` makes a `WidthReport`, which users and written reports see.
 """
 
 from collections.abc import Callable, Hashable
@@ -12,10 +14,13 @@ import pandas as pd
 
 from ..data.bins import group_labels
 from ..errors import InputError
-from .coverage import Leverages, Ranks
-from .widths import WidthReport, width_report
+from .coverage import Leverages, Ranks, coverage_line
+from .tables import Table, cell, percent
 
-__all__ = ["Shown"]
+__all__ = ["Shown", "WidthReport", "width_report"]
+
+_QUANTILES = {"min": 0.0, "q25": 0.25, "median": 0.5, "q75": 0.75, "max": 1.0}
+_RANGE = ("expected_lower", "expected_upper")
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,146 @@ class Shown:
         """Labels of groups, one column per grouping; None without any."""
         return None if by is None else group_labels(by, self.frame, terms)
 
-    def report(self, groups: pd.DataFrame | None) -> WidthReport:
+    def report(self, groups: pd.DataFrame | None) -> "WidthReport":
         """The `WidthReport` by these groups."""
         hits = None if self.y is None or self.training else self.hits
         return width_report(self.widths, hits, groups, self.attrs, self.ranks)
+
+
+class WidthReport(pd.DataFrame):
+    """Widths of intervals, one row per group; made by ``width_report`` of the results.
+
+    ``count`` is the number of intervals and ``missing`` that of rows without one. ``mean`` is over the
+    finite intervals; ``min``, ``q25``, ``median``, ``q75`` and ``max`` are of all, an infinite one counting
+    as larger than any other; ``infinite`` is their share. Where responses are known, ``coverage`` is the
+    share of intervals that hold theirs, and ``expected_lower`` to ``expected_upper`` is the range in which
+    that share falls in 95 % of samples (training rows and as many new ones) if intervals cover as promised,
+    in every row of the table alike. It is not an interval about the observed share: coverage outside of it
+    is a surprise. Its limits are beta-binomial, for coverage given the training rows is a draw of
+    Beta(k, n + 1 - k), with k the rank among n training rows (of each group, with ``groups=``). With
+    ``conditional=`` the number of training rows is one over the leverage of the rows' mean in the formula's
+    design: for a group that the formula can indicate that is the group's own training rows, for all rows
+    about all of them, for other groups a number between that is right if scores vary alike. The rank is k
+    or a little higher, as the quantile regression fits as many scores exactly as it has columns: the lower
+    limit is that of k, the upper one that of the highest rank. With ``weights=`` no such law is known, and
+    the range is left out.
+
+    ``attrs`` say the response, ``alpha``, ``side``, method and guarantee. A one-sided interval's width is
+    the distance of its end from the prediction.
+    """
+
+    @property
+    def _constructor(self) -> type[pd.DataFrame]:
+        return pd.DataFrame
+
+    def to_markdown(self) -> str:
+        """The table in Markdown (needs no other package)."""
+        return Table("", *self.strings()).markdown()
+
+    def to_latex(self, caption: str | None = None) -> str:
+        """The table as a LaTeX ``tabular`` with booktabs' rules; in a ``table`` with a caption."""
+        return Table(caption or "", *self.strings()).latex()
+
+    def to_html(self, caption: str | None = None) -> str:
+        """The table in HTML, labels escaped."""
+        return Table(caption or "", *self.strings()).html()
+
+    def strings(self) -> tuple[list[str], list[list[str]]]:
+        """Header and lines as strings; rows without an interval are counted where there are any."""
+        shown = [name for name in self.columns if name not in _RANGE]
+        shown = [name for name in shown if name != "missing" or self[name].any()]
+        if _RANGE[0] in self and self[_RANGE[0]].notna().any():
+            shown.append("expected")
+        header = [*map(str, self.index.names), *shown]
+        lines = []
+        for label, (_, values) in zip(self.index, self.iterrows(), strict=True):
+            labels = label if isinstance(label, tuple) else (label,)
+            lines.append([*map(str, labels), *(_text(name, values) for name in shown)])
+        return header, lines
+
+    def __repr__(self) -> str:
+        header, lines = self.strings()
+        return f"{self.title}\n{pd.DataFrame(lines, columns=header).to_string(index=False)}"
+
+    def _repr_html_(self) -> str:
+        return self.to_html(self.title)
+
+    @property
+    def title(self) -> str:
+        """What the table is of, in words."""
+        what = "Widths" if self.attrs["side"] == "two-sided" else "Margins"
+        return f"{what} of {percent(1 - self.attrs['alpha'])} intervals of {self.attrs['response']}"
+
+
+def width_report(
+    widths: np.ndarray,
+    hits: np.ndarray | None,
+    groups: pd.DataFrame | None,
+    attrs: dict[str, Any],
+    ranks: Ranks | Leverages | None = None,
+) -> WidthReport:
+    """The `WidthReport` of widths (m,), NaN for rows without an interval, and ``hits`` (m,), where judged.
+
+    ``groups`` has labels of the m rows, one column per grouping.
+
+    >>> groups = pd.DataFrame({"g": ["a", "a", "b"]})
+    >>> report = width_report(np.array([1.0, 3.0, np.inf]), None, groups, {"alpha": 0.1})
+    >>> report[["count", "mean", "max", "infinite"]].reset_index()
+       g  count  mean  max  infinite
+    0  a      2   2.0  3.0       0.0
+    1  b      1   NaN  inf       1.0
+    """
+    if groups is None:
+        lines = [_line(widths, hits, ranks, slice(None))]
+        report = WidthReport(lines, index=pd.Index(["all"], name="rows"))
+    else:
+        keys = list(groups.columns)
+        number = groups.groupby(keys, observed=True, sort=True).ngroup().to_numpy()
+        places = [np.flatnonzero(number == at) for at in range(int(np.max(number, initial=-1)) + 1)]
+        lines = [_line(widths, hits, ranks, rows) for rows in places]
+        labels = groups.iloc[[rows[0] for rows in places]]
+        arrays = [list(labels[key]) for key in keys]
+        if len(keys) > 1:
+            index = pd.MultiIndex.from_arrays(arrays, names=keys)
+        else:
+            index = pd.Index(arrays[0], name=keys[0])
+        report = WidthReport(lines, index=index, columns=list(_line(widths, hits, ranks, slice(0))))
+    report.attrs = dict(attrs)
+    return report
+
+
+def _line(
+    widths: np.ndarray, hits: np.ndarray | None, ranks: Ranks | Leverages | None, rows: np.ndarray | slice
+) -> dict[str, float]:
+    """One row of the report, of some of the rows."""
+    widths = widths[rows]
+    known = np.sort(widths[~np.isnan(widths)])
+    finite = known[np.isfinite(known)]
+    line: dict[str, float] = {"count": len(known), "missing": len(widths) - len(known)}
+    line["mean"] = float(np.mean(finite)) if len(finite) else np.nan
+    line |= {name: _quantile(known, level) for name, level in _QUANTILES.items()}
+    line["infinite"] = 1.0 - len(finite) / len(known) if len(known) else np.nan
+    if hits is None:
+        return line
+    return line | coverage_line(hits[rows], None if ranks is None else ranks.take(rows))
+
+
+def _quantile(ordered: np.ndarray, level: float) -> float:
+    if len(ordered) == 0:
+        return np.nan
+    if np.isfinite(ordered[-1]):
+        return float(np.quantile(ordered, level))
+    return float(ordered[max(int(np.ceil(level * len(ordered))), 1) - 1])  # no averaging with infinity
+
+
+def _text(name: str, values: pd.Series) -> str:
+    """A cell of the table: shares in per cent, the expected range in one."""
+    if name == "expected":
+        low, high = values[list(_RANGE)]
+        return "" if np.isnan(low) else f"{percent(low).removesuffix(' %')} to {percent(high)}"
+    value = values[name]
+    if np.isnan(value):
+        return ""
+    if name in ("infinite", "coverage"):
+        return percent(value)
+    return str(int(value)) if name in ("count", "missing") else cell(float(value))

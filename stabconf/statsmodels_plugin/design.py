@@ -81,6 +81,7 @@ class ModelDesign(Design):
         self._scope = {}
         labels = model.data.row_labels
         self.index = pd.RangeIndex(len(y)) if labels is None else pd.Index(labels)
+        self.labels = self.index
         self.dropped = pd.Index(getattr(model.data, "missing_row_idx", None) or [])
         self.kept = np.arange(len(y))
         self._named = labels is not None  # names of arrays are statsmodels' inventions

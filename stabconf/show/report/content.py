@@ -14,10 +14,9 @@ from ..._version import __version__
 from ...data.bins import crossed
 from ..coverage import coverage_along, parts_along, shortfalls
 from ..drift import ExchangeabilityCheck
-from ..shown import Shown
+from ..shown import Shown, WidthReport
 from ..summary import FitSummary
 from ..tables import Table, cell, percent
-from ..widths import WidthReport
 from .background import Background, data_checks
 from .listing import interval_csv, interval_facts, interval_table, lead_sentence, listed_names
 from .pictures import Picture, coverage_figure, drift_figure, interval_figure, pair_figure, width_figure

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..shown import Shown
+from ..shown import Shown, WidthReport
 from ..tables import Table, cell, percent, told_apart
-from ..widths import WidthReport
 
 __all__ = ["interval_csv", "interval_facts", "interval_table", "lead_sentence", "listed_names"]
 
