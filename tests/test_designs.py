@@ -133,6 +133,25 @@ def test_a_factor_is_evaluated_once_and_learned_once():
     assert calls == [N, 5]
 
 
+def test_functions_see_new_rows_numbered_whatever_their_labels():
+    def numbered(values):
+        return pd.Series(2.0 * values.to_numpy())
+
+    frame = drawn().reset_index(drop=True)
+    design = build_design("y ~ numbered(x) + z", frame, {"numbered": numbered})
+    assert np.array_equal(design.new_rows(frame.iloc[[7, 3, 3]])[0], design.X[[7, 3, 3]])
+
+
+def test_categories_of_new_rows_may_have_their_levels_in_any_order():
+    frame = drawn()
+    design = build_design("y ~ c + C(r, Poly) + c.cat.codes", frame, {})
+    new = frame.iloc[:20]
+    turned = new.assign(
+        c=new["c"].cat.set_categories(["hi", "lo", "mid"]), r=pd.Categorical(new["r"], ["hi", "mid", "lo"])
+    )
+    assert np.array_equal(design.new_rows(turned)[0], design.X[:20])
+
+
 def test_levels_of_new_rows_keep_their_places_in_any_dtype():
     frame = drawn()
     design = build_design("y ~ s + C(k) + c", frame, {})

@@ -226,10 +226,8 @@ def _check_labels(factor: Any, value: Any, index: pd.Index) -> None:
     data = raw.data if isinstance(raw, _BOX) else raw
     count = len(data) if np.ndim(data) else 1
     if count != len(index):
-        told = (
-            f"Number of rows mismatch between data argument and {factor.code} ({len(index)} versus {count})"
-        )
-        raise patsy.PatsyError(told, factor)
+        told = f"data argument and {factor.code} ({len(index)} versus {count})"
+        raise patsy.PatsyError(f"Number of rows mismatch between {told}", factor)
     if isinstance(data, (pd.Series, pd.DataFrame)) and not data.index.equals(index):
         raise patsy.PatsyError(f"Index mismatch between data.index and {factor.code}", factor)
 
@@ -340,6 +338,9 @@ def design_rows(
     rows = np.full((count, len(info.column_names)), np.nan)
     if not len(index):
         return rows
+    if any(factor.code not in columns for factor in info.factor_infos):  # functions see numbered rows
+        columns = {name: values.reset_index(drop=True) for name, values in columns.items()}
+        index = pd.RangeIndex(len(index))
     made = evaluate([info], columns, index, missing)
     if len(made.kept) == count:
         return made.matrix(info)
