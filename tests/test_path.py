@@ -23,6 +23,7 @@ from stabconf.path import (
     sharpened,
     uncovered,
 )
+from stabconf.path.clipped import Systems, system
 from stabconf.rank import Rank
 from stabconf.sets.score import Score
 from stabconf.solvers import certify, minimise
@@ -92,8 +93,8 @@ def test_a_row_that_nothing_holds_is_followed_without_end():
     assert e[0] == 0.0 and theta[0] @ drawn.new[0] == pytest.approx(1e9)
 
 
-def _below(least, X, v, theta):
-    return least - np.sum(np.abs(v - X @ theta))
+def _room(rows, least, t):
+    return rows @ t - least
 
 
 def test_crossover_ends_at_the_minimiser_of_smallest_norm():
@@ -104,16 +105,24 @@ def test_crossover_ends_at_the_minimiser_of_smallest_norm():
         drawn = replace(draw("plain", seed), X=X, y=v, penalty=0.0, l1_ratio=0.0)
         fits = fits_of(drawn, LAD(), standardize=False)
         theta = fits.clipped.theta * fits.scale
-        # A linear programme for the value, then the smallest norm among its solutions.
-        cost = np.concatenate([np.zeros(6), np.ones(24)])
-        split = np.hstack([X, -X, np.eye(12), -np.eye(12)])
-        least = optimize.linprog(cost, A_eq=split, b_eq=v, bounds=[(0, None)] * 30, method="highs").fun
+        # A linear programme for the value, then the smallest norm among its solutions; sizes of residuals
+        # are variables of both.
+        cost = np.concatenate([np.zeros(3), np.ones(12)])
+        sizes = np.block([[X, np.eye(12)], [-X, np.eye(12)]])
+        bounds = [(None, None)] * 3 + [(0, None)] * 12
+        least = optimize.linprog(cost, -sizes, -np.append(v, -v), bounds=bounds, method="highs").fun
         assert np.sum(np.abs(v - X @ theta)) == pytest.approx(least, abs=1e-8)
         nearest = optimize.minimize(
-            lambda t: t @ t,
-            theta,
-            constraints={"type": "ineq", "fun": partial(_below, least + 1e-9, X, v)},
+            lambda t: t[:3] @ t[:3],
+            np.append(theta, np.abs(v - X @ theta)),
+            jac=lambda t: np.append(2.0 * t[:3], np.zeros(12)),
+            constraints=[
+                {"type": "ineq", "fun": partial(_room, sizes, np.append(v, -v))},
+                {"type": "ineq", "fun": partial(_room, -cost[None], np.array([-least - 1e-9]))},
+            ],
+            method="SLSQP",
         )
+        assert nearest.success
         assert np.linalg.norm(theta) <= np.sqrt(nearest.fun) + 1e-4
 
 
@@ -169,6 +178,48 @@ def test_decided_stretches_hold_for_every_error_within_the_bounds(seed):
             scores = np.abs(start + t * slope) + off
             assert (np.abs(e + t * change) <= np.sort(scores)[rank.mass - 1]) == inside
     assert at <= 1.0
+
+
+@pytest.mark.parametrize("terms", [(40, 0.5), (0, 0.0)], ids=["kept", "made anew"])
+def test_solutions_of_systems_that_change_are_those_of_dense_solvers(terms, monkeypatch):
+    monkeypatch.setattr("stabconf.path.clipped._TERMS", terms)
+    rng = np.random.default_rng(0)
+    p, slots, size = 6, 6, 5
+    root = rng.standard_normal((9, p))
+    rows = rng.standard_normal((slots, p))
+    whole = system(root.T @ root, rows)  # of all coefficients and rows
+    at = np.array([0, 1, 2, 4, 5, 7])
+    inside = np.zeros((size, p + slots), dtype=bool)
+    inside[:, at] = True
+    force = rng.standard_normal((size, p))
+    start = np.linalg.inv(whole[np.ix_(at, at)])
+    systems = Systems(at, start, inside, force, lambda _, some: whole[np.ix_(some, some)])
+    for step in range(40):
+        line = np.array([step % size])
+        coefficients, exact = np.split(systems.inside[line[0]], [p])
+        unit, right = np.full(size, -1), np.zeros((size, p + slots))
+        place = int(rng.integers(p + slots))
+        if systems.inside[line, place][0]:
+            if place < p and np.sum(coefficients) - 1 < np.sum(exact):
+                continue  # rows that are fitted exactly need as many coefficients
+            unit[line] = place
+            term = systems.solve(right, unit)[line]
+            value = term[:, place]
+            systems.inside[line, place] = False
+        else:
+            if place >= p and np.sum(exact) + 1 > np.sum(coefficients):
+                continue
+            right[line] = whole[place]
+            term = systems.solve(right)[line]
+            value = np.einsum("ij,ij->i", right[line], term) - whole[place, place]
+            term[:, place] = -1.0
+            systems.inside[line, place] = True
+        systems.change(line, term, value)
+        systems.renew(systems.worn())
+        for x, some, pull in zip(systems.x, systems.inside, force, strict=True):
+            wanted = np.linalg.solve(whole[np.ix_(some, some)], np.pad(pull, (0, slots))[some])
+            np.testing.assert_allclose(x[some], wanted, atol=1e-8 * np.max(np.abs(wanted)))
+            assert not x[~some].any()
 
 
 def test_merge_joins_what_touches_or_is_near():

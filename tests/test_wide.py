@@ -16,7 +16,7 @@ from stabconf.path import follow
 from stabconf.solvers import Problem, envelope, minimise
 
 CLIPPED = [LAD(), Quantile(0.8), Huber(), Squared()]
-WIDE = "stabconf.path.following._WIDE"  # columns from which on paths leave out what is 0
+TERMS = "stabconf.path.clipped._TERMS"  # up to how many changes inverses are updated
 FEW = "stabconf.solvers.ties._FEW"  # columns up to which fits do not move to the row space
 
 
@@ -33,7 +33,7 @@ def table(n, p, seed=0):
 @pytest.mark.parametrize("kind", [*KINDS, "wider"])
 @pytest.mark.parametrize("l1_ratio", [0.5, 1.0])
 @pytest.mark.parametrize("loss", CLIPPED, ids=lambda loss: loss.describe())
-def test_paths_that_leave_out_what_is_zero_are_the_same(loss, l1_ratio, kind, monkeypatch):
+def test_paths_by_inverses_that_are_updated_are_the_same(loss, l1_ratio, kind, monkeypatch):
     penalty = {0.5: 0.01, 1.0: 0.05}[l1_ratio]
     drawn = (
         draw("plain", 3, 20, 35, penalty, l1_ratio) if kind == "wider" else draw(kind, 3, 30, 8, penalty)
@@ -45,15 +45,15 @@ def test_paths_that_leave_out_what_is_zero_are_the_same(loss, l1_ratio, kind, mo
     far = min(loss.slopes[1], 2.0)
     force = np.vstack([far * drawn.new, -far * drawn.new])
     found = []
-    for columns in (0, 10**6):
-        monkeypatch.setattr(WIDE, columns)
+    for terms in ((10**6, 1.0), (0, 0.0)):
+        monkeypatch.setattr(TERMS, terms)
         found.append(follow(fit, np.arange(len(fit.X)), force, corners=True))
-    wide, usual = found
-    assert np.all(wide.arrived >= usual.arrived)
+    kept, usual = found
+    assert np.all(kept.arrived >= usual.arrived)
     size = max(1.0, float(np.max(np.abs(usual.theta))))
     for line in np.flatnonzero(usual.arrived):
-        np.testing.assert_allclose(wide.theta[line], usual.theta[line], atol=1e-8 * size)
-        (position, theta), (other, corners) = wide.corners[line], usual.corners[line]
+        np.testing.assert_allclose(kept.theta[line], usual.theta[line], atol=1e-8 * size)
+        (position, theta), (other, corners) = kept.corners[line], usual.corners[line]
         at = np.linspace(0.0, min(position[-1], other[-1]), 7)
         for j in range(theta.shape[1]):
             on = np.interp(at, position, theta[:, j]), np.interp(at, other, corners[:, j])
@@ -61,8 +61,7 @@ def test_paths_that_leave_out_what_is_zero_are_the_same(loss, l1_ratio, kind, mo
 
 
 @pytest.mark.parametrize("loss", CLIPPED, ids=lambda loss: loss.describe())
-def test_wide_paths_go_through_refits(loss, monkeypatch):
-    monkeypatch.setattr(WIDE, 0)
+def test_wide_paths_go_through_refits(loss):
     drawn = draw("plain", 5, 25, 40, 0.02, 0.5)
     fits = fits_of(drawn, loss)
     (path,) = fits.paths(drawn.new)

@@ -4,11 +4,9 @@ from .bands import BandEnds, BandPath, BandRows, ends_within
 from .chords import chord_fits
 from .clipped import ClippedFit
 from .following import follow
-from .leaving import leave_one_out
 from .lines import Piece, decided_prefix, merge, ties_of, uncovered
 from .polyline import Polyline, polylines
-from .sharpening import crossover, sharpened
-from .tilted import Tilted, both_ways, runs_away, tilted_fits
+from .tilted import Tilted, both_ways, crossover, leave_one_out, runs_away, sharpened, tilted_fits
 
 __all__ = [
     "BandEnds",

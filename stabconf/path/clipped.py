@@ -5,8 +5,15 @@ LAD, quantile, Huber and squared loss and the L1 penalty are all of one kind: a 
 its slope is strictly between its bounds: a step row is then fitted exactly (its residual is 0), and a soft
 one adds ``x x'`` to the Hessian. Outer rows pull with a constant force. ``|theta_j|`` is one more step row,
 with ``x = e_j`` and response 0.
+
+With H the Hessian and Z the data rows that are fitted exactly, a force moves the minimiser by
+``H d - X_Z' dm = force`` and ``X_Z d = 0`` (theory, section 5): one system K = [[H, X_Z'], [X_Z, 0]] among
+the coefficients that the L1 part does not hold at 0 and the rows Z, with unknowns d and -dm. A row that
+changes sides brings a row and column of K in, takes them out, or changes H; either way the inverse changes
+by a term of rank one. So `Systems` keeps one inverse that all paths share, and the terms of each path.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +22,9 @@ from scipy import linalg
 
 from ..solvers import Problem, Solution
 
-__all__ = ["ClippedFit"]
+__all__ = ["ClippedFit", "Systems", "system"]
+
+_TERMS = 40, 0.5  # in all, and per unknown: above both an inverse is made anew
 
 
 @dataclass(frozen=True)
@@ -118,15 +127,31 @@ class ClippedFit:
 
     @cached_property
     def exact_rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """Independent step rows that are inner, and the inner ones that depend on them."""
+        """Data rows that are step rows and inner: independent ones among the coefficients that the L1 part
+        does not hold at 0, and those that depend on them."""
         inner = np.flatnonzero((self.side == 0) & ~self.soft)
-        if not len(inner):
-            return inner, inner
-        rows = self.X[inner] / np.sqrt(self.ridge + np.diag(self.curvature))
+        inner = inner[inner < self.count]
+        size = np.sqrt(self.ridge + np.diag(self.curvature))
+        rows = (self.X[inner] / size)[:, self.free]
+        if not rows.size:
+            return inner[:0], inner
         _, triangle, order = linalg.qr(rows.T, mode="economic", pivoting=True)
         size = np.abs(np.diag(triangle))
         rank = int(np.count_nonzero(size > 1e-9 * size[0]))
         return inner[order[:rank]], inner[order[rank:]]
+
+    @cached_property
+    def free(self) -> np.ndarray:
+        """Coefficients (f,) that the L1 part does not hold at 0."""
+        held = self.X[self.count :][self.side[self.count :] == 0]
+        return np.flatnonzero(~held.any(axis=0))
+
+    @cached_property
+    def system_inverse(self) -> np.ndarray:
+        """Inverse (f + k, f + k) of the system of the coefficients ``free`` and the rows that are exact."""
+        hessian = np.diag(self.ridge) + self.curvature
+        rows = self.X[np.ix_(self.exact_rows[0], self.free)]
+        return _inverse(system(hessian[np.ix_(self.free, self.free)], rows))
 
     @cached_property
     def _root(self) -> np.ndarray:
@@ -179,3 +204,110 @@ class ClippedFit:
             key = np.where(distance > 0, distance / self.row_norms, 0.0)
         order = np.argsort(key, kind="stable")
         return order, key[order]
+
+
+class Systems:
+    """B systems of up to q unknowns, each of those that are ``inside`` (B, q), and their solutions.
+
+    ``at`` (k,) are the unknowns of the system that all start from, ascending, and ``inverse`` (k, k) its
+    inverse. Right sides are ``force`` (B, p) for the coefficients, else 0; ``x`` (B, q) are the solutions.
+    ``matrix`` makes the matrix (k, k) of one system anew, given its number and unknowns.
+    """
+
+    def __init__(
+        self,
+        at: np.ndarray,
+        inverse: np.ndarray,
+        inside: np.ndarray,
+        force: np.ndarray,
+        matrix: Callable[[int, np.ndarray], np.ndarray],
+    ) -> None:
+        self.matrix = matrix
+        self.inside = inside
+        self.force = force
+        self.bases = [(at, inverse)]
+        self.base = np.zeros(len(inside), dtype=int)
+        self.terms = np.zeros((len(inside), 8, inside.shape[1]))
+        self.factors = np.zeros((len(inside), 8))
+        self.count = np.zeros(len(inside), dtype=int)  # of terms
+        self.x = self.solve(force)
+
+    def keep(self, which: np.ndarray) -> None:
+        """Go on with some of the systems only (bools)."""
+        for name in ("inside", "force", "base", "terms", "factors", "count", "x"):
+            setattr(self, name, getattr(self, name)[which])
+
+    def solve(self, right: np.ndarray, unit: np.ndarray | None = None) -> np.ndarray:
+        """Solutions (B, q); right sides (B, k) are 0 beyond the first k unknowns.
+
+        ``unit`` (B,) are unknowns for which a right side is 1 instead, at that one alone; -1 for none.
+        """
+        count = right.shape[1]
+        right = np.where(self.inside[:, :count], right, 0.0)
+        out = np.zeros(self.inside.shape)
+        size = int(np.max(self.count, initial=0))
+        terms = self.terms[:, :size]
+        shares = (terms[..., :count] @ right[..., None])[..., 0]
+        for each in np.unique(self.base):
+            at, inverse = self.bases[each]
+            cut = np.searchsorted(at, count)
+            some = np.flatnonzero(self.base == each)
+            out[some[:, None], at] = right[some[:, None], at[:cut]] @ inverse[:cut]
+            if unit is not None:
+                some = some[unit[some] >= 0]
+                shares[some] = terms[some, :, unit[some]]
+                place = np.searchsorted(at, unit[some])
+                known = np.append(at, -1)[place] == unit[some]
+                out[some[known, None], at] = inverse[place[known]]
+        out += ((shares * self.factors[:, :size])[:, None] @ terms)[:, 0]
+        return np.where(self.inside, out, 0.0)
+
+    def change(self, lines: np.ndarray, term: np.ndarray, value: np.ndarray) -> None:
+        """Take ``term term' / value`` (b, q), (b,) from the inverses ``lines`` (b,)."""
+        count = self.count[lines]
+        if np.max(count, initial=0) == self.terms.shape[1]:
+            self.terms = np.concatenate([self.terms, np.zeros_like(self.terms)], axis=1)
+            self.factors = np.concatenate([self.factors, np.zeros_like(self.factors)], axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = -1.0 / value
+        self.terms[lines, count] = term
+        self.factors[lines, count] = factor
+        self.count[lines] += 1
+        pull = factor * np.einsum("ij,ij->i", term[:, : self.force.shape[1]], self.force[lines])
+        self.x[lines] = np.where(self.inside[lines], self.x[lines] + pull[:, None] * term, 0.0)
+
+    def worn(self) -> np.ndarray:
+        """Systems whose inverse has so many terms that a fresh one is quicker."""
+        many = np.flatnonzero(self.count > _TERMS[0])
+        return many[self.count[many] > _TERMS[1] * np.count_nonzero(self.inside[many], axis=1)]
+
+    def renew(self, lines: np.ndarray) -> None:
+        """Make the inverses and solutions of some systems (b,) anew."""
+        for line in lines:
+            at = np.flatnonzero(self.inside[line])
+            if not self.base[line]:
+                self.base[line] = len(self.bases)
+                self.bases.append((at, np.zeros(0)))
+            self.bases[self.base[line]] = at, _inverse(self.matrix(line, at))
+            self.terms[line] = 0.0
+            self.count[line] = 0
+        if len(lines):
+            self.x[lines] = self.solve(self.force)[lines]
+
+
+def system(hessian: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The matrix of the system of a Hessian (f, f) and rows (k, f) that are fitted exactly."""
+    return np.block([[hessian, rows.T], [rows, np.zeros((len(rows), len(rows)))]])
+
+
+def _inverse(matrix: np.ndarray) -> np.ndarray:
+    """The inverse of a symmetric matrix (k, k), in units in which its rows are alike; NaN if singular."""
+    size = np.sqrt(np.abs(matrix.diagonal()))
+    rows = size == 0  # of the constraints: measured by the units of the others
+    unit = 1.0 / np.where(rows, 1.0, size)
+    longest = np.max(np.abs(matrix[rows] * unit), axis=1, initial=0.0)
+    unit[rows] = 1.0 / np.where(longest > 0, longest, 1.0)
+    try:
+        return np.linalg.inv(matrix * unit[:, None] * unit) * unit[:, None] * unit
+    except np.linalg.LinAlgError:
+        return np.full(matrix.shape, np.nan)

@@ -1,29 +1,32 @@
 """Following the minimiser of a clipped objective as its linear term grows: the tilted fits T(t).
 
-Between two events the minimiser moves on a line: with H = P plus the inner soft rows and Z the inner step
-rows, ``H d = X_Z' dm + force`` and ``X_Z d = 0``. An event is a row that reaches a bound of its slope (it
-becomes an outer row) or a threshold of its residual (an inner one). A batch of paths from one start is
-followed at once, each with its own sets of rows, looking only at the rows that may change sides; who calls
-checks afterwards that no other row did (theory, section 5).
+Between two events the minimiser moves on a line, the solution of its system (see `clipped`). An event is a
+row that reaches a bound of its slope (it becomes an outer row) or a threshold of its residual (an inner
+one). A batch of paths from one start is followed at once, each with its own sets of rows, looking only at
+those that may change sides; who calls checks afterwards that no other row did (theory, section 5).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .batch import Batch
-from .clipped import ClippedFit
-from .wide import WideBatch
+from .clipped import ClippedFit, Systems, system
 
-__all__ = ["Corners", "Followed", "follow", "stationarity"]
+__all__ = ["Corners", "Followed", "follow"]
 
 Corners = tuple[np.ndarray, np.ndarray]  # where a path bends: positions (K,) and coefficients (K, p)
 
 _STEPS = 4  # steps per coefficient and watched row before a path is given up
 _WORK = 8e8  # or this many over the squared number of columns, a third of it where weights vanish
 _LEAST = 500
-_GROSS = 1e-4  # of the sum of all pulls, which rounding errors are relative to where all terms are small
-_WIDE = 100  # columns from which on systems are solved by inverses that are updated
+_VANISHED = 1e-4  # of the length: what vanishing weights can hold is less
+_STILL = 1e-11  # a relative movement below this is none
+_FEW = 4  # paths under way per one that has arrived, at which those are taken out
+_OFTEN = 8  # steps after which rows that are fitted exactly are looked at
+_SOLVED = 1e-12  # relative error of a system's solution to be content with
+_TRIES = 4  # to make it smaller; the one in the middle is with a fresh inverse
+_SINGULAR = 1e-10  # pivot of a Hessian that a row leaves
+_STATE = "theta r u side position gone without slots held still"  # one row per path
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,6 @@ class Followed:
         Slopes of the rows that were watched, and the bounds that they are at.
     arrived : (B,) array of bool
         False where a path was given up; theta is then where it started.
-    steps : (B,) array of int
     corners : list of (positions, theta)
         Where each path bends, from its start to its end; empty unless asked for.
     direction : (B, p) array
@@ -54,7 +56,6 @@ class Followed:
     u: np.ndarray
     side: np.ndarray
     arrived: np.ndarray
-    steps: np.ndarray
     corners: list[Corners]
     direction: np.ndarray
     endless: np.ndarray
@@ -73,55 +74,45 @@ def follow(
     """Follow the minimiser from position 0 to ``length``, which may be infinite.
 
     All paths start at ``fit``, whose Hessian must have an inverse. ``watched`` (c,) are the rows that may
-    change sides; all inner step rows must be among them. ``force`` (B, p) is the change of minus the linear
-    term per unit of position. ``corners`` asks for the corners of the paths. ``limit`` takes vanishing
-    weights as tending to 0, so that a path which they alone hold is endless; False follows it with the
-    weights as they are. ``without`` (B,) are rows, one per path, that stay as they are at the start.
+    change sides, ascending; all inner step rows must be among them. ``force`` (B, p) is the change of minus
+    the linear term per unit of position. ``corners`` asks for the corners of the paths. ``limit`` takes
+    vanishing weights as tending to 0, so that a path which they alone hold is endless; with False they are
+    as they are. ``without`` (B,) are rows, one per path, that stay as they are at the start.
     """
-    updated = len(fit.X) > fit.count or not fit.soft.any()  # what is left of a system is small, or changes
-    kind = WideBatch if len(fit.theta) > _WIDE and updated else Batch
-    batch = kind(fit, watched, force, length, limit)
+    batch = _Batch(fit, watched, force, length, limit)
     if without is not None:
         batch.hold_out(fit, watched, without)
-    total, p = batch.theta.shape
-    theta = batch.theta.copy()
-    position = np.zeros(total)
-    u = batch.u.copy()
-    side = batch.side.copy()
-    arrived = np.zeros(total, dtype=bool)
-    steps = np.zeros(total, dtype=int)
-    direction = np.zeros((total, p))
-    endless = np.zeros(total, dtype=bool)
+    total, p = force.shape
+    none = np.zeros(total, dtype=bool)
+    start = batch.theta.copy(), np.zeros(total), batch.u.copy(), batch.side.copy()
+    out = Followed(*start, none.copy(), [], np.zeros((total, p)), none.copy())
     index = np.arange(total)  # of the paths under way
+    done = none
     seen = []
     work = _WORK / p**2 / (3 if fit.extra.any() else 1)
     most = min(_STEPS * (p + len(watched)) + 50, max(int(work), _LEAST))
-    for step in range(1, most):
+    for step in range(most):
+        before = done
         done = batch.advance()
-        lost = ~np.isfinite(batch.theta).all(axis=1)  # a Hessian became singular
-        done &= ~lost
         if corners:
-            seen.append((index, *batch.corner))
-        if done.any():
-            at = index[done]
-            seen.append((at, batch.position[done], batch.theta[done]))
-            theta[at] = batch.theta[done]
-            position[at] = batch.position[done]
-            u[at] = batch.slopes()[done]
-            side[at] = batch.side[done]
-            arrived[at] = True
-            steps[at] = step
-            direction[at] = batch.direction[done]
-            endless[at] = batch.endless[done]
+            seen.append((index[~before], batch.corner[0][~before], batch.corner[1][~before]))
+        lost = ~np.isfinite(batch.theta).all(axis=1)  # a Hessian became singular
         over = done | lost
-        if over.any():
-            index = index[~over]
-            if not len(index):
-                break
-            batch.keep(~over)
-    steps[index] = step
-    bends = _by_path(seen, total) if corners else []
-    return Followed(theta, position, u, side, arrived, steps, bends, direction, endless)
+        if not lost.any() and _FEW * np.count_nonzero(over) < len(over) and step < most - 1:
+            continue  # paths that have arrived stay where they are until it pays to go on without them
+        batch.settle()
+        done &= ~lost
+        at = index[done]
+        seen.append((at, batch.position[done], batch.theta[done]))
+        out.arrived[at] = True
+        for name in ("theta", "position", "u", "side", "direction", "endless"):
+            getattr(out, name)[at] = getattr(batch, name)[done]
+        index = index[~over]
+        if not len(index):
+            break
+        batch.keep(~over)
+        done = done[~over]
+    return replace(out, corners=_by_path(seen, total)) if corners else out
 
 
 def _by_path(seen: list[tuple[np.ndarray, np.ndarray, np.ndarray]], total: int) -> list[Corners]:
@@ -134,30 +125,277 @@ def _by_path(seen: list[tuple[np.ndarray, np.ndarray, np.ndarray]], total: int) 
     return list(zip(np.split(position, cuts), np.split(theta, cuts), strict=True))
 
 
-def stationarity(
-    fit: ClippedFit,
-    watched: np.ndarray,
-    found: Followed,
-    force: np.ndarray,
-    without: np.ndarray | None = None,
-) -> np.ndarray:
-    """Stationarity residuals where paths arrived, relative to the size of their terms (B,).
+class _Batch:
+    """Paths under way from one fit: the rows ``watched`` (c,) may change sides, ``force`` (B, p) pulls.
 
-    ``force`` (B, p) is what was applied in all since ``fit``; ``without`` as for `follow`.
+    Arrays have one row per path. ``slots`` hold the data rows that are step rows and inner, -1 if empty;
+    ``held`` says which rows a system has: those, and coefficients that the L1 part holds at 0. Unknowns of
+    the systems are the coefficients, then minus the multipliers of the slots; ``x`` are their directions.
     """
-    X = fit.X[watched]
-    delta = found.theta - fit.theta
-    soft = fit.soft[watched] & (fit.side[watched] == 0)
-    unwatched = fit.curvature - X[soft].T @ X[soft]
-    change = (found.u - fit.u[watched]) @ X
-    e = fit.e + fit.ridge * delta + delta @ unwatched - change - force
-    if without is not None:
-        alone = fit.soft[without] & (fit.side[without] == 0) & ~np.isin(without, watched)
-        own = fit.X[without] * alone[:, None]
-        e -= np.einsum("ij,ij->i", own, delta)[:, None] * own
-    terms = np.abs(fit.ridge * delta) + np.abs(delta @ unwatched) + np.abs(change) + np.abs(force)
-    size = np.max(terms, axis=1) + np.max(np.abs(fit.ridge * fit.theta), initial=0.0)
-    size = np.maximum(size, _GROSS * fit.gross_pull)
-    with np.errstate(invalid="ignore"):
-        relative = np.max(np.abs(e), axis=1) / np.maximum(size, 1e-300)
-    return np.where(np.isnan(relative), np.inf, relative)
+
+    def __init__(
+        self, fit: ClippedFit, watched: np.ndarray, force: np.ndarray, length: float, limit: bool
+    ) -> None:
+        assert fit.hessian_inverse is not None
+        size = len(force)
+        self.length = length
+        self.data = int(np.searchsorted(watched, fit.count))  # of the rows; the others are of the L1 part
+        self.X = fit.X[watched[: self.data]]
+        self.columns = np.argmax(fit.X[watched[self.data :]], axis=1)  # coefficients of the L1 part
+        self.v = fit.v[watched]
+        self.down = fit.down[watched]
+        self.up = fit.up[watched]
+        self.soft = fit.soft[watched]
+        self.lengths = np.append(np.abs(self.X).sum(axis=1), np.ones(len(self.columns)))
+        self.largest = np.max(np.abs(self.X), initial=0.0)
+        self.p = len(fit.theta)
+        self.ridge = fit.ridge
+        seen = self.X[(self.soft & (fit.side[watched] == 0))[: self.data]]
+        self.unseen = None  # curvature of soft rows that are not watched
+        if np.count_nonzero(fit.soft & (fit.side == 0)) > len(seen):
+            self.unseen = fit.curvature - seen.T @ seen
+        self.theta = np.tile(fit.theta, (size, 1))
+        self.r = np.tile(fit.r[watched], (size, 1))
+        self.u = np.tile(fit.u[watched], (size, 1))
+        self.side = np.tile(fit.side[watched], (size, 1))
+        self.position = np.zeros(size)
+        self.gone = np.full(size, -1)  # rows that are held out,
+        self.without = np.zeros((size, self.p))  # and what of them is missing in ``unseen``
+        exact, loose = (np.searchsorted(watched, rows) for rows in fit.exact_rows)
+        slots = np.full(min(self.p, int(np.count_nonzero(~self.soft[: self.data]))), -1)
+        slots[: len(exact)] = exact
+        self.slots = np.tile(slots, (size, 1))
+        held = (fit.side[watched] == 0) & ~self.soft
+        held[loose] = False
+        self.loose = len(loose) > 0
+        self.held = np.tile(held, (size, 1))
+        at = np.concatenate([fit.free, self.p + np.arange(len(exact))])
+        inside = np.zeros((size, self.p + len(slots)), dtype=bool)
+        inside[:, at] = True
+        self.systems = Systems(at, fit.system_inverse, inside, force, self._matrix)
+        self.still = _STILL * _largest(force @ fit.hessian_inverse)  # what cancels leaves rounding errors
+        self.lines = np.arange(size)
+        self.extra = fit.extra if limit and fit.extra.any() else None
+        self.age = 0
+
+    def hold_out(self, fit: ClippedFit, watched: np.ndarray, rows: np.ndarray) -> None:
+        """Take one row (B,) from each path: it pulls as it did at the start, whatever its residual."""
+        self.gone = np.where(np.isin(rows, watched), np.searchsorted(watched, rows), -1)
+        soft = fit.soft[rows] & (fit.side[rows] == 0)
+        x = fit.X[rows] * soft[:, None]
+        self.without = x * (self.gone < 0)[:, None]
+        term = self.systems.solve(x)
+        value = np.einsum("ij,ij->i", x, term[:, : self.p]) - 1.0
+        some = np.flatnonzero(soft)
+        self._bend(some, -value[some])
+        self.systems.change(some, term[some], value[some])
+        seen = np.flatnonzero(self.gone >= 0)
+        exact = seen[self.held[seen, self.gone[seen]]]
+        self._turn(exact, self.gone[exact], np.ones(len(exact), dtype=int))
+        self.side[seen, self.gone[seen]] = 1
+        self.u[:] = fit.u[watched]
+
+    def keep(self, which: np.ndarray) -> None:
+        """Go on with some of the paths only (bools)."""
+        for name in _STATE.split():
+            setattr(self, name, getattr(self, name)[which])
+        self.systems.keep(which)
+        self.lines = np.arange(len(self.theta))
+
+    def advance(self) -> np.ndarray:
+        """One step, to the next event or the end; True for the paths that have arrived."""
+        rest = self.length - self.position
+        close = np.isfinite(rest) & (rest <= _STILL * self.length)
+        d, dr, du = self._direction()
+        self.corner = self.position, self.theta.copy()
+        distance = self._distances(dr, du)
+        row = np.argmin(distance, axis=1)  # the first that ties: Bland's rule, which cannot cycle
+        h = np.minimum(distance[self.lines, row], rest)
+        self.endless = self._runs_away(d, h)
+        for line in np.flatnonzero(self.endless):  # far out nothing of rounding errors may be left
+            inner = np.vstack([self.X, np.eye(self.p)[self.columns]])[self.side[line] == 0]
+            d[line] -= np.linalg.lstsq(inner, inner @ d[line], rcond=None)[0]
+        done = (h >= rest) | close | self.endless
+        h[np.isinf(h) | self.endless | close] = 0.0  # no event to come, no end to reach
+        self.direction = d
+        self.theta += h[:, None] * d
+        self.r += h[:, None] * dr
+        self.u += h[:, None] * du
+        self.position = self.position + h
+        moving = np.flatnonzero(~done)
+        row = row[moving]
+        leaves = (self.side[moving, row] == 0) & (self.soft[row] | self.held[moving, row])
+        self._turn(moving, row, np.where(leaves, np.where(du[moving, row] > 0, 1, -1), 0))
+        self.age = (self.age + 1) % _OFTEN
+        if not self.age:
+            self.settle()
+        return done
+
+    def _along(self, moves: np.ndarray) -> np.ndarray:
+        """How much the rows' predictions change on moves (B, p) of theta."""
+        return np.concatenate([moves @ self.X.T, moves[:, self.columns]], axis=1)
+
+    def _runs_away(self, d: np.ndarray, h: np.ndarray) -> np.ndarray:
+        """Whether a path goes on without end for all that is not vanishing (B,)."""
+        if self.extra is None:
+            return np.zeros(len(d), dtype=bool)
+        work = np.einsum("ij,ij->i", d, self.systems.force)
+        least = _VANISHED * (self.length if np.isfinite(self.length) else 1.0)
+        return (work > 0) & (np.square(d) @ self.extra > 0.5 * work) & (h > least)
+
+    def settle(self) -> None:
+        """Inner step rows are fitted exactly: what steps have left of rounding errors is taken back."""
+        r = self.v - self._along(self.theta)
+        lines, slot = np.nonzero(self.slots >= 0)
+        off = np.zeros(self.systems.x.shape)
+        off[lines, self.p + slot] = r[lines, self.slots[lines, slot]]
+        back = self.systems.solve(off)[:, : self.p]
+        self.theta += back
+        self.r = np.where(self.held, 0.0, r - self._along(back))
+        self.u = np.where(self.soft & (self.side == 0), self.r, self.u)
+
+    def _direction(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Directions of theta (B, p), of the residuals (B, c) and of the slopes (B, c)."""
+        self.systems.renew(self.systems.worn())
+        look = not self.age
+        for left in range(_TRIES, -1, -1):
+            dr, du, off = self._rates(look)
+            d = self.systems.x[:, : self.p]
+            size = _largest(self.systems.force) + self.largest * _largest(du)
+            far = np.max(self.lengths, initial=0.0) * _largest(d) + 1e-300
+            error = np.maximum(_largest(off[:, : self.p]) / size, _largest(off[:, self.p :]) / far)
+            wrong = ~(error <= _SOLVED)
+            if not left or not wrong.any():
+                break
+            look = True
+            if left == _TRIES // 2:
+                self.systems.renew(np.flatnonzero(wrong))
+            else:
+                self.systems.x += self.systems.solve(np.where(wrong[:, None], off, 0.0))
+        return d.copy(), dr, du
+
+    def _rates(self, look: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Directions of residuals and slopes (B, c), and what the solutions are off by (B, q), the part of
+        the coefficients only if asked to ``look``. Where inner rows take up the force nothing moves."""
+        p = self.p
+        inside = self.systems.inside
+        full = np.count_nonzero(inside[:, :p], axis=1) <= np.count_nonzero(inside[:, p:], axis=1)
+        self.systems.x[full | (_largest(self.systems.x[:, :p]) <= self.still), :p] = 0.0
+        d = self.systems.x[:, :p]
+        dr = -self._along(d)
+        lines, slot = np.nonzero(self.slots >= 0)
+        rows = self.slots[lines, slot]
+        du = np.where(self.soft & (self.side == 0), dr, 0.0)
+        du[lines, rows] = -self.systems.x[lines, p + slot]
+        off = np.zeros(self.systems.x.shape)
+        off[lines, p + slot] = dr[lines, rows]
+        if look or len(self.columns):
+            e = self.systems.force - self._curved(d, self.lines) + du[:, : self.data] @ self.X
+            du[:, self.data :] = np.where(self.held[:, self.data :], -e[:, self.columns], 0.0)
+            off[:, :p] = np.where(inside[:, :p], e, 0.0)
+        return dr, du, off
+
+    def _curved(self, d: np.ndarray, lines: np.ndarray) -> np.ndarray:
+        """The penalty's part of the Hessian, and that of soft rows that are not watched, times (b, p)."""
+        out = self.ridge * d
+        if self.unseen is not None:
+            gone = self.without[lines]
+            out += d @ self.unseen - np.einsum("ij,ij->i", d, gone)[:, None] * gone
+        return out
+
+    def _distances(self, dr: np.ndarray, du: np.ndarray) -> np.ndarray:
+        """How far each path can go until a row's slope is at a bound, or its residual at a threshold."""
+        still = self.still[:, None] * self.lengths
+        side = self.side
+        edge = np.where(side > 0, self.up, -self.down) * self.soft if self.soft.any() else 0.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            within = (np.where(du > 0, self.up, -self.down) - self.u) / du
+            beyond = (edge - self.r) / dr
+        within[(du == 0) | (self.soft & (np.abs(dr) <= still))] = np.inf
+        beyond[side * dr >= -still] = np.inf
+        distance = np.maximum(np.where(side == 0, within, beyond), 0.0)
+        if self.loose:
+            left = (side == 0) & ~self.held & ~self.soft
+            distance[left] = np.where(np.abs(dr) > still, 0.0, np.inf)[left]
+        seen = np.flatnonzero(self.gone >= 0)
+        distance[seen, self.gone[seen]] = np.inf
+        return distance
+
+    def _turn(self, lines: np.ndarray, rows: np.ndarray, onto: np.ndarray) -> None:
+        """Rows (b,) of paths (b,) go to other sides, 0 for inner rows.
+
+        A step row comes into a system as it becomes inner, and goes from it as it leaves; a coefficient of
+        the L1 part is in its system while its row is not. A soft row changes the Hessian.
+        """
+        if not len(lines):
+            return
+        self.side[lines, rows] = onto
+        bound = np.where(onto > 0, self.up[rows], -self.down[rows])
+        self.u[lines, rows] = np.where(onto == 0, self.u[lines, rows], bound)
+        soft = self.soft[rows]
+        self.held[lines, rows] = (onto == 0) & ~soft
+        self.r[lines[~soft], rows[~soft]] = 0.0
+        place = self._places(lines, rows, onto)
+        l1 = rows >= self.data
+        joins = ~soft & ((onto == 0) != l1)
+        goes = ~soft & ~joins
+        unit = np.full(len(self.lines), -1)
+        unit[lines[goes]] = place[goes]
+        right = self._border(lines[~goes], rows[~goes], place[~goes])
+        term = self.systems.solve(right, unit)[lines]
+        right = right[lines]
+        value = np.einsum("ij,ij->i", right, term[:, : right.shape[1]])
+        value[goes] = term[goes, place[goes]]
+        sign = np.where(onto == 0, 1.0, -1.0)[soft]
+        value[soft] += sign
+        some = np.flatnonzero(joins & l1)
+        value[some] -= right[some, place[some]]
+        term[joins, place[joins]] = -1.0
+        self.systems.inside[lines[~soft], place[~soft]] = joins[~soft]
+        self._bend(lines[soft], sign * value[soft])
+        self.systems.change(lines, term, value)
+
+    def _places(self, lines: np.ndarray, rows: np.ndarray, onto: np.ndarray) -> np.ndarray:
+        """The unknowns (b,) of systems that step rows have or are given: a coefficient, or a slot."""
+        place = np.zeros(len(lines), dtype=int)
+        l1 = rows >= self.data
+        place[l1] = self.columns[rows[l1] - self.data]
+        self.theta[lines[l1], place[l1]] = 0.0
+        step = ~l1 & ~self.soft[rows]
+        if step.any():
+            lines, rows, inner = lines[step], rows[step], onto[step] == 0
+            slot = np.argmax(self.slots[lines] == np.where(inner, -1, rows)[:, None], axis=1)
+            self.slots[lines, slot] = np.where(inner, rows, -1)
+            place[step] = self.p + slot
+        return place
+
+    def _border(self, lines: np.ndarray, rows: np.ndarray, place: np.ndarray) -> np.ndarray:
+        """Columns (B, k) with which data rows, or coefficients, join the systems of some paths (b,)."""
+        right = np.zeros((len(self.lines), self.systems.x.shape[1] if len(self.columns) else self.p))
+        data = rows < self.data
+        right[lines[data], : self.p] = self.X[rows[data]]
+        lines, place = lines[~data], place[~data]
+        if len(lines):
+            mine = self.X.T[place]  # (b, data): what the rows have of a coefficient
+            inner = (self.soft & (self.side[lines] == 0))[:, : self.data]
+            curved = self._curved(np.eye(self.p)[place], lines)
+            right[lines, : self.p] = curved + np.where(inner, mine, 0.0) @ self.X
+            right[lines, self.p :] = np.take_along_axis(mine, self.slots[lines], axis=1)  # of those in use
+        return right
+
+    def _bend(self, lines: np.ndarray, pivot: np.ndarray) -> None:
+        """Give up paths (b,) whose Hessian is singular without a soft row."""
+        self.theta[lines[~(pivot > _SINGULAR)]] = np.nan
+
+    def _matrix(self, line: int, at: np.ndarray) -> np.ndarray:
+        """The matrix of a system among its unknowns ``at``."""
+        some, slots = at[at < self.p], at[at >= self.p] - self.p
+        rows = self.X[np.ix_((self.soft & (self.side[line] == 0))[: self.data], some)]
+        exact = self.X[np.ix_(self.slots[line, slots], some)]
+        ridge = self._curved(np.eye(self.p)[some], np.full(len(some), line))[:, some]
+        return system(ridge + rows.T @ rows, exact)
+
+
+def _largest(values: np.ndarray) -> np.ndarray:
+    """The largest size in each row (B,)."""
+    return np.max(np.abs(values), axis=1, initial=0.0)

@@ -1,21 +1,37 @@
-"""Tilted fits T(t) of many new rows from one clipped fit, screened and checked (theory, section 5).
+"""Where paths from one clipped fit lead: tilted fits T(t) of many new rows, screened and checked (theory,
+section 5); fits without each row; and the minimiser itself, from a solution that is near.
 
 The path of a new row needs only the training rows that change sides on it, and its order statistic only
 the rows near the k-th. The former are guessed, and the other rows are looked at where the path has led;
 which of them need be follows from the length of the move, as does the latter: ``|x_i' d| <= norm_i *
 length(d)`` holds for any d, at any penalty.
+
+Taking row i out of a fit is a tilt by its own slope times its row, with the row itself held out of what may
+change: n short paths instead of n fits (section 8.1). A solver's point minimises the objective plus a small
+linear term, its own stationarity residual: while that goes to 0 the path ends at the minimiser, exact but
+for rounding errors, and of smallest norm where vanishing weights, below any solver's tolerance, break ties.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ..rank import Rank, Scoring
+from ..solvers import Problem, Solution, certify
 from .clipped import ClippedFit
-from .following import Corners, Followed, follow, stationarity
+from .following import Corners, Followed, follow
 
-__all__ = ["Refit", "Tilted", "both_ways", "runs_away", "tilted_fits"]
+__all__ = [
+    "Refit",
+    "Tilted",
+    "both_ways",
+    "crossover",
+    "leave_one_out",
+    "runs_away",
+    "sharpened",
+    "tilted_fits",
+]
 
 Refit = Callable[[np.ndarray], tuple[np.ndarray, float]]  # fresh coefficients and their radius at a tilt
 
@@ -24,6 +40,10 @@ _FEW = 30  # watched rows at first, besides one per column and those that are at
 _ENTRIES = 2_000_000  # of arrays with one row per path
 _TOLERANCE = 1e-9  # of the stationarity residual, relative to its terms
 _WIDE = 100  # columns from which on fits that vanishing weights hold are not made anew
+_GROSS = 1e-4  # of the sum of all pulls, which rounding errors are relative to where all terms are small
+_PIVOT = 1e-6  # share of a row's weight that others have too, below which its removal loses digits
+_SETTLED = 1e-12  # of the terms of the stationarity residual
+_MANY = 5000  # rows above which a solver's point is taken as it is
 _RUNAWAY = 1e-3  # share of the tilt that vanishing weights hold where a fit has no minimiser
 
 
@@ -123,11 +143,12 @@ def tilted_fits(
         if len(part) > 1 and len(part) * count > _ENTRIES:
             todo += [(half, count) for half in np.array_split(part, 2)]
             continue
+        watched = np.sort(fit.order[0][:count])
         gone = None if without is None else without[part]
         force = -unit[part, None] * rows[part]
         found = follow(
             fit,
-            fit.order[0][:count],
+            watched,
             force,
             length=np.inf if infinite else 1.0,
             corners=corners,
@@ -135,7 +156,7 @@ def tilted_fits(
             without=gone,
         )
         needed = _needed(fit, count, found, gone)
-        relative = stationarity(fit, fit.order[0][:count], found, found.position[:, None] * force, gone)
+        relative = _stationarity(fit, watched, found, found.position[:, None] * force, gone)
         good = found.arrived & (needed <= count) & (relative <= _TOLERANCE)
         _keep(out, fit, part, found, good, np.abs(unit[part]))
         wider = found.arrived & (needed > count)
@@ -199,6 +220,35 @@ def _needed(fit: ClippedFit, count: int, found: Followed, without: np.ndarray | 
     return np.where(found.endless, len(key), needed)  # another row may yet stop it
 
 
+def _stationarity(
+    fit: ClippedFit,
+    watched: np.ndarray,
+    found: Followed,
+    force: np.ndarray,
+    without: np.ndarray | None = None,
+) -> np.ndarray:
+    """Stationarity residuals where paths arrived, relative to the size of their terms (B,).
+
+    ``force`` (B, p) is what was applied in all since ``fit``; ``without`` as for `follow`.
+    """
+    X = fit.X[watched]
+    delta = found.theta - fit.theta
+    soft = fit.soft[watched] & (fit.side[watched] == 0)
+    unwatched = fit.curvature - X[soft].T @ X[soft]
+    change = (found.u - fit.u[watched]) @ X
+    e = fit.e + fit.ridge * delta + delta @ unwatched - change - force
+    if without is not None:
+        alone = fit.soft[without] & (fit.side[without] == 0) & ~np.isin(without, watched)
+        own = fit.X[without] * alone[:, None]
+        e -= np.einsum("ij,ij->i", own, delta)[:, None] * own
+    terms = np.abs(fit.ridge * delta) + np.abs(delta @ unwatched) + np.abs(change) + np.abs(force)
+    size = np.max(terms, axis=1) + np.max(np.abs(fit.ridge * fit.theta), initial=0.0)
+    size = np.maximum(size, _GROSS * fit.gross_pull)
+    with np.errstate(invalid="ignore"):
+        relative = np.max(np.abs(e), axis=1) / np.maximum(size, 1e-300)
+    return np.where(np.isnan(relative), np.inf, relative)
+
+
 def _keep(
     out: Tilted, fit: ClippedFit, part: np.ndarray, found: Followed, good: np.ndarray, unit: np.ndarray
 ) -> None:
@@ -232,3 +282,59 @@ def runs_away(extra: np.ndarray, theta: np.ndarray, tilt: np.ndarray, radius: fl
         return False
     pull = np.linalg.norm(extra * theta) + np.sqrt(np.max(extra)) * radius
     return bool(pull > _RUNAWAY * np.linalg.norm(tilt))
+
+
+def leave_one_out(fit: ClippedFit) -> tuple[np.ndarray, np.ndarray]:
+    """Moves of the coefficients when each data row goes (n, p), and which of them are known (n,).
+
+    The penalty's weights stay as they are. A move is not known where the other rows do not determine the
+    fit, or a path cannot be trusted.
+    """
+    n = fit.count
+    if fit.hessian_inverse is None:
+        return np.zeros((n, len(fit.theta))), np.zeros(n, dtype=bool)
+    if np.all(fit.soft) and np.all(np.isinf(fit.up)):  # squared loss: one straight step
+        rest = 1.0 - fit.leverages
+        known = rest > _PIVOT
+        pull = np.where(known, fit.r[:n], 0.0) / np.where(known, rest, 1.0)
+        return -pull[:, None] * (fit.X[:n] @ fit.hessian_inverse), known
+    found = tilted_fits(fit, fit.X[:n], fit.u[:n], None, without=np.arange(n))
+    return found.move, found.followed
+
+
+def crossover(fit: ClippedFit) -> ClippedFit:
+    """The `ClippedFit` at the minimiser from one that is near; itself where that is no better."""
+    size = fit.gross_pull + np.max(np.abs(fit.ridge * fit.theta), initial=0.0)
+    smallest = 1e-3 * np.max(np.abs(fit.extra * fit.theta), initial=0.0)
+    tolerance = min(_SETTLED * size, smallest if smallest > 0 else np.inf)
+    if np.all(np.abs(fit.e) <= tolerance) or len(fit.X) > _MANY or fit.hessian_inverse is None:
+        return fit
+    found = follow(fit, np.arange(len(fit.X)), -fit.e[None], limit=False)
+    if not found.arrived[0]:
+        return fit
+    theta = found.theta[0]
+    u = found.u[0]
+    side = found.side[0]
+    r = fit.v - fit.X @ theta
+    inner = (side == 0) & ~fit.soft
+    if np.any(np.abs(r[inner]) > 1e-9 * (1.0 + np.abs(fit.v[inner]))):
+        return fit
+    r = np.where(inner, 0.0, r)
+    e = fit.ridge * theta - fit.X.T @ u + fit.tilt
+    better = replace(fit, theta=theta, r=r, u=u, side=side, e=e)
+    return better if np.max(np.abs(e)) < np.max(np.abs(fit.e)) else fit
+
+
+def sharpened(problem: Problem, solution: Solution, extra: np.ndarray | None = None) -> Solution:
+    """The `Solution` at the minimiser from one that is near, for losses whose slopes are clipped lines."""
+    if problem.loss.kind == "bending" or len(problem.v) > _MANY:
+        return solution
+    fit = ClippedFit.of(problem, solution, extra)
+    found = crossover(fit)
+    if found is fit:
+        return solution
+    n = fit.count
+    l1 = np.zeros(len(fit.theta))
+    l1[np.flatnonzero(problem.lasso)] = -found.u[n:]
+    made = certify(problem, found.theta, found.u[:n], l1, tol=1e-8, nit=solution.nit)
+    return made if made.gap <= solution.gap or not solution.success else solution
