@@ -37,7 +37,6 @@ _WORK = 3e10  # multiplications for one row, at most
 _STEP = 1e7  # those that the smallest Newton step takes as long as
 _LEAST = 50  # Newton steps for one row, whatever they take
 _SHRINK = 3.0
-_HALVINGS = 12
 _NEWTON = 150  # steps of a fit: one that takes more has slopes beyond measure, and its bounds say so
 _CORNERS = 100  # of the L1 part on one path
 _STEEPEST = 1e6  # curvature counted at most
@@ -47,35 +46,21 @@ OUT, IN, UNKNOWN = "out", "in", "unknown"  # what is beyond the residuals that a
 
 @dataclass(frozen=True)
 class _Segment:
-    """Predicted residuals between two corners of a path, linear in the share of it.
+    """Predicted residuals between two corners of a path, whose shares of it are ``first`` and ``last``.
 
-    Attributes
-    ----------
-    first, last : float
-        Shares of the whole path.
-    begin, end : (n,) arrays
-        Predicted changes of the rows' residuals there.
-    theta : (p,) array
-        Predicted coefficients at the end.
+    ``begin`` and ``end`` (n,) are predicted changes of the rows' residuals there.
     """
 
     first: float
     last: float
     begin: np.ndarray
     end: np.ndarray
-    theta: np.ndarray
 
 
 class TiltedPoint:
-    """The fit of the training rows tilted as a new residual ``at`` tilts it.
+    """The fit of the training rows tilted as a new residual ``at`` of a ``row`` (p,) tilts it.
 
-    Parameters
-    ----------
-    fits : Fits
-    row : (p,) array
-    at : float
-        May be infinite, for the steepest tilt.
-    start : (p,) array
+    ``at`` may be infinite, for the steepest tilt; ``start`` (p,) is where the fit starts from.
     """
 
     def __init__(self, fits: Fits, row: np.ndarray, at: float, start: np.ndarray) -> None:
@@ -109,92 +94,6 @@ class TiltedPoint:
         curvature = min(float(self.loss.curvature(self.at)), _STEEPEST)
         lever = float(self.base.base_root.norms(self.row[None])[0]) ** 2
         return tol / (1.0 + lever * curvature) if math.isfinite(lever) else tol
-
-    def decide(
-        self, length: float, least: float, rank: Rank, score: Score, own: float
-    ) -> tuple[float, bool, float]:
-        """How far towards 0 all is in the set or all is out of it, which of them, and the length tried.
-
-        Shorter lengths are tried as long as they may lead farther and are longer than ``least``.
-        """
-        best, inside = self._far_off(length, rank, score, own), False
-        failed, tried = math.inf, length
-        while length > max(best, least):
-            reached, kind = self._decided(length, rank, score, own)
-            if reached > best:
-                best, inside = reached, kind
-            if reached < length:
-                failed = length
-            tried = length
-            if best < 0.5 * failed and reached < length:
-                length = length / _SHRINK
-            elif best < 0.8 * failed < math.inf:
-                length = 0.5 * (best + failed)
-            else:
-                break
-        return best, inside, tried
-
-    def _far_off(self, length: float, rank: Rank, score: Score, own: float) -> float:
-        """How far towards 0 all is out of the set by the penalty alone, which holds the fit whatever it
-        does.
-
-        A tilt that changes by t moves row i by at most ``t a_i a_N``: far from the fit, where slopes are
-        nearly constant, that reaches farther than the curvature here.
-        """
-        metric = self.base.metric(None)
-        lever = float(metric.root.norms(self.row[None])[0])
-        if not math.isfinite(lever + metric.start) or self.at * score.sign < 0:
-            return 0.0
-        values, norms = score.values(self.solution.r), score.norms(metric.rows)
-        here = float(self.loss.derivative(self.at))
-
-        def is_out(size: float) -> bool:
-            """Whether a new residual of this size is above its order statistic; so are then all up to here,
-            for which the tilt changes less."""
-            change = abs(here - float(self.loss.derivative(math.copysign(size, self.at))))
-            return size > own * float(rank.kth(values + (change * lever + metric.start) * norms))
-
-        inner, outer = abs(self.at) - length, abs(self.at)
-        if not is_out(outer):
-            return 0.0
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (inner + outer)
-            inner, outer = (inner, middle) if is_out(middle) else (middle, outer)
-        return abs(self.at) - outer
-
-    def _decided(self, length: float, rank: Rank, score: Score, own: float) -> tuple[float, bool]:
-        """The same for one length."""
-        reached, inside = 0.0, None
-        rows = slice(None) if rank.which is None else rank.which
-        towards = -math.copysign(length, self.at)
-        pull, bend = _slope_change(self.loss, self.at, self.at + towards)
-        for part in self.segments(pull * self.row):
-            moved = np.maximum(np.abs(part.begin), np.abs(part.end))
-            error = self.base.held(moved, self.remainder((part.begin, part.end)), bend, self.row)
-            if error is None:
-                break
-            r, rate, share = self.solution.r + part.begin, part.end - part.begin, part.last - part.first
-            lines = score.lines(r[rows], rate[rows], rows)
-            new = score.own_lines(self.at + part.first * towards, share * towards, own)
-            found = decided_prefix(lines, new, score.norms(error[rows], rows), rank.alone())
-            if not found or inside not in (None, found[0][2]):
-                break
-            inside = found[0][2]
-            reached = part.first + found[0][1] * share
-            if found[0][1] < 1.0:
-                break
-        return reached * length, bool(inside)
-
-    def ahead(self, at: float) -> np.ndarray:
-        """Predicted coefficients (p,) where the new residual is ``at``; those here if they are better."""
-        pull, _ = _slope_change(self.loss, self.at, at)
-        problem = replace(self.problem, tilt=self.problem.tilt - pull * self.row)
-        theta = self.theta
-        for segment in self.segments(pull * self.row):
-            theta = segment.theta
-        with np.errstate(over="ignore", invalid="ignore"):
-            better = problem.value(theta) <= problem.value(self.theta)
-        return theta if better else self.theta
 
     @cached_property
     def _hessian(self) -> np.ndarray:
@@ -231,7 +130,7 @@ class TiltedPoint:
             theta = np.where(free, theta + step * d, 0.0)
             if at + step < 1.0 and free[j]:
                 theta[j] = 0.0
-            yield _Segment(at, at + step, begin, -(X @ move), theta.copy())
+            yield _Segment(at, at + step, begin, -(X @ move))
             at += step
             if at >= 1.0:
                 return
@@ -315,7 +214,7 @@ class _Walk:
         while at:
             last, least = here, here.shortest(0.1 * self.tol)
             length = min(abs(at), _GROWTH * length)
-            reached, inside, length = here.decide(length, least, self.rank, self.score, self.own)
+            reached, inside, length = self._decide(here, length, least)
             small = reached < least
             if small:
                 reached, inside, length = min(least, abs(at)), True, max(length, least)
@@ -325,9 +224,55 @@ class _Walk:
                 self.keep(last.w, self.middle, decided=False)
                 return
             if at:
-                here = self.point(at, last.ahead(at))
+                here = self.point(at, last.theta)
             if inside:
                 self.keep(last.w, here.w if at else self.middle)
+
+    def _decide(self, here: TiltedPoint, length: float, least: float) -> tuple[float, bool, float]:
+        """How far towards 0 all is in the set or all is out of it, which of them, and the length tried.
+
+        Shorter lengths are tried as long as they may lead farther and are longer than ``least``.
+        """
+        best, inside = 0.0, False
+        failed, tried = math.inf, length
+        while length > max(best, least):
+            reached, kind = self._decided(here, length)
+            if reached > best:
+                best, inside = reached, kind
+            if reached < length:
+                failed = length
+            tried = length
+            if best < 0.5 * failed and reached < length:
+                length = length / _SHRINK
+            elif best < 0.8 * failed < math.inf:
+                length = 0.5 * (best + failed)
+            else:
+                break
+        return best, inside, tried
+
+    def _decided(self, here: TiltedPoint, length: float) -> tuple[float, bool]:
+        """`_decide` for one length."""
+        reached, inside = 0.0, None
+        rank, score = self.rank, self.score
+        rows = slice(None) if rank.which is None else rank.which
+        towards = -math.copysign(length, here.at)
+        pull, bend = _slope_change(self.fits.loss, here.at, here.at + towards)
+        for part in here.segments(pull * self.row):
+            moved = np.maximum(np.abs(part.begin), np.abs(part.end))
+            error = here.base.held(moved, here.remainder((part.begin, part.end)), bend, self.row)
+            if error is None:
+                break
+            r, rate, share = here.solution.r + part.begin, part.end - part.begin, part.last - part.first
+            lines = score.lines(r[rows], rate[rows], rows)
+            new = score.own_lines(here.at + part.first * towards, share * towards, self.own)
+            found = decided_prefix(lines, new, score.norms(error[rows], rows), rank.alone())
+            if not found or inside not in (None, found[0][2]):
+                break
+            inside = found[0][2]
+            reached = part.first + found[0][1] * share
+            if found[0][1] < 1.0:
+                break
+        return reached * length, bool(inside)
 
     def _response(self, direction: int, far: float) -> float:
         """A response, times ``direction``, that no new residual up to a size goes with one beyond; by the

@@ -5,7 +5,6 @@ together with what may move the fit before any new row does: the solver's statio
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -31,7 +30,7 @@ class BaseFit:
 
     ``problem`` is in units of ``(y - centre) / scale``. ``pinned`` is the slope of a new row's loss at the
     response that it was fitted with, and its pull is then the tilt of ``problem``; 0 for the fit without
-    it. ``metrics`` and ``spreads`` keep what was made for regions of a size.
+    it. ``metrics`` keeps those made for regions of a size.
     """
 
     problem: Problem
@@ -40,7 +39,6 @@ class BaseFit:
     scale: float
     pinned: float = 0.0
     metrics: "dict[float | None, Metric]" = field(default_factory=dict, repr=False, compare=False)
-    spreads: dict[float, float] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def n(self) -> int:
@@ -116,27 +114,17 @@ class BaseFit:
         kappa = max(2.0 * needed, self.finest_region)
         for _ in range(4 if 0 < kappa < math.inf else 0):
             metric = self.metric(2.0 ** math.ceil(math.log2(kappa)))
-            start = metric.start
+            with np.errstate(invalid="ignore"):  # a region without curvature bounds nothing
+                move = metric.start + float(off @ metric.rows)
             if pull and row is not None:
-                start += pull * float(metric.root.norms(row[None])[0])
-            for more in self._slope_moves(metric, off):  # the cheap bound first
-                if not math.isfinite(start + more):
-                    return None
-                room = metric.kappa * self.widths + (self.widths == 0)
-                error = metric.rows * (start + more)
-                if np.all(moved + error < room):
-                    return error
+                move += pull * float(metric.root.norms(row[None])[0])
+            if not math.isfinite(move):
+                return None
+            error = metric.rows * move
+            if np.all(moved + error < metric.kappa * self.widths + (self.widths == 0)):
+                return error
             kappa *= 4.0
         return None
-
-    def _slope_moves(self, metric: "Metric", off: np.ndarray) -> Iterator[float]:
-        """Bounds on how far changes ``off`` (n,) of the rows' slopes move the fit."""
-        with np.errstate(invalid="ignore"):  # a region without curvature bounds nothing
-            by_rows = float(off @ metric.rows)
-        yield by_rows
-        if metric.kappa not in self.spreads:
-            self.spreads[metric.kappa] = metric.root.spread(self.problem.X)
-        yield min(by_rows, self.spreads[metric.kappa] * float(np.linalg.norm(off)))
 
     def ceilings(self, score: Scoring, rank: Rank, metric: "Metric") -> list[tuple[Level, Level]]:
         """Lines ``height + rise * move`` above the order statistic of upper bounds on the scores.
@@ -178,14 +166,6 @@ class InverseRoot:
                     moved = rows[block] @ self.W.T
                     out[block] = np.sqrt(np.einsum("ij,ij->i", moved, moved))
         return np.where(np.isnan(out), np.inf, out)
-
-    def spread(self, X: np.ndarray) -> float:
-        """Largest norm of ``X' c`` over vectors c of length 1."""
-        if not np.all(np.isfinite(self.W)):
-            return math.inf
-        moved = X @ self.W.T
-        small = moved @ moved.T if len(moved) < moved.shape[1] else moved.T @ moved
-        return math.sqrt(max(float(np.linalg.eigvalsh(small)[-1]), 0.0))
 
     def inflation(self, other: "InverseRoot") -> float:
         """Largest ratio of a norm here to the same vector's norm in ``other``."""
