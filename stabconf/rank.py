@@ -143,9 +143,10 @@ class Rank:
             The same order statistic among these rows alone.
         """
         low, high = self.of(low), self.of(high)
-        alone = replace(self, which=None)
-        below = high < replace(alone, mass=np.min(self.mass)).kth(low)
-        kept = np.flatnonzero(~below & (low <= replace(alone, mass=np.max(self.mass)).kth(high)))
+        masses = np.min(self.mass), np.max(self.mass)
+        least, most = (replace(self, which=None, mass=mass) for mass in masses)
+        below = high < least.kth(low)
+        kept = np.flatnonzero(~below & (low <= most.kth(high)))
         gone = np.count_nonzero(below) if self.weights is None else float(np.sum(self.weights[below]))
         weights = None if self.weights is None else self.weights[kept]
         return kept if self.which is None else self.which[kept], Rank(self.mass - gone, None, weights)

@@ -44,7 +44,7 @@ LEARNED = ", given the units learned in training"  # what a guarantee is given
 
 Residuals = tuple[np.ndarray, np.ndarray, np.ndarray]  # training rows' (g, n), new row's (g,), ties (g,)
 _BLUR = 1e-6  # of the scale: what vanishing ridge weights may change
-_FAR = 100.0
+_FAR = 100.0  # how far the prediction of a new row follows its response, relative to its residual
 _NEWTON = 150
 _ENTRIES = 2_000_000  # of arrays with one row per fit
 
@@ -310,8 +310,9 @@ class Fits:
         e = np.empty(len(w))
         theta = np.empty((len(w), len(row)))
         start = self.base.solution.x
-        far = self.loss.kind == "bending" and _lever(self.base, row) > _FAR
-        steep = self.loss.kind == "bending" and math.isinf(self.loss.lipschitz)
+        bending = self.loss.kind == "bending"
+        far = bending and self.base.base_root.norms(row[None])[0] ** 2 > _FAR
+        steep = bending and math.isinf(self.loss.lipschitz)
         for i in np.argsort(w):
             solution = None if far else self.augmented(row, w[i], start)
             if solution is None or (steep and not solution.success):
@@ -353,11 +354,6 @@ class Fits:
         """Whether the predictions of new rows lie in the range of the responses (bools)."""
         made = self.base.predict(rows)
         return (made >= np.min(self.y)) & (made <= np.max(self.y))
-
-
-def _lever(base: BaseFit, row: np.ndarray) -> float:
-    """How far the prediction of a new row follows its response, relative to its residual."""
-    return float(base.base_root.norms(row[None])[0]) ** 2
 
 
 def _tilted_to(

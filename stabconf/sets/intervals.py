@@ -194,12 +194,12 @@ def opened(intervals: Intervals, rows: np.ndarray) -> Intervals:
 
 def clipped(intervals: Intervals, low: float, high: float) -> Intervals:
     """`Intervals` of responses that are known to lie between ``low`` and ``high``."""
+    lower, upper = (np.clip(end, low, high) for end in (intervals.lower, intervals.upper))
     pieces: dict[int, Pieces] = {
-        i: tuple((float(np.clip(a, low, high)), float(np.clip(b, low, high))) for a, b in found)
+        i: tuple((float(a), float(b)) for a, b in np.clip(found, low, high))
         for i, found in intervals.pieces.items()
     }
-    ends = (np.clip(end, low, high) for end in (intervals.lower, intervals.upper))
-    return replace(intervals, **dict(zip(("lower", "upper"), ends, strict=True)), pieces=pieces)
+    return replace(intervals, lower=lower, upper=upper, pieces=pieces)
 
 
 def cut(intervals: Intervals, y: np.ndarray, least: int) -> Intervals:
@@ -216,9 +216,8 @@ def cut(intervals: Intervals, y: np.ndarray, least: int) -> Intervals:
         some = lower <= upper
         return np.where(some, lower, np.nan), np.where(some, upper, np.nan)
 
-    ends: dict[str, Any] = dict(
-        zip(("lower", "upper"), within(intervals.lower, intervals.upper), strict=True)
-    )
+    ends: dict[str, Any] = {}
+    ends["lower"], ends["upper"] = within(intervals.lower, intervals.upper)
     pieces: dict[int, Pieces] = {}
     for i, found in intervals.pieces.items():
         inside = [(max(a, low), min(b, high)) for a, b in found if max(a, low) <= min(b, high)]

@@ -237,7 +237,9 @@ class BallReach(Reach):
         self, score: Scoring, rank: Rank, t: np.ndarray, direction: int, inner: bool = False
     ) -> np.ndarray:
         out = np.empty(self.count)
-        for which in self._blocks():
+        size = max(1, _BALL_ENTRIES // self.base.n)
+        for first in range(0, self.count, size):
+            which = np.arange(first, min(first + size, self.count))
             low, high = self._span(which, np.where(np.isfinite(t), t, 0.0), direction)
             ends = self.residuals - high, self.residuals - low
             bound = score.range(*ends)[0 if inner else 1]
@@ -248,11 +250,6 @@ class BallReach(Reach):
     def tau(self, t: np.ndarray) -> np.ndarray:
         spans = [self._span(np.arange(self.count), t, direction) for direction in (-1, 1)]
         return np.maximum.reduce([np.abs(end) for span in spans for end in span])
-
-    def _blocks(self) -> Iterator[np.ndarray]:
-        size = max(1, _BALL_ENTRIES // max(1, len(self.base.problem.v)))
-        for first in range(0, self.count, size):
-            yield np.arange(first, min(first + size, self.count))
 
 
 class PaperReach(Reach):
