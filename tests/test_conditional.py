@@ -11,7 +11,7 @@ import stabconf
 from stabconf.errors import AssumptionError, FormulaError, InputTypeError, SampleSizeWarning
 from stabconf.losses import LAD, Huber, Quantile
 from stabconf.rank import Peers
-from stabconf.sets import BandFits, Request
+from stabconf.sets import BandFits, Request, thresholds
 from stabconf.sets.conditional import conditional_band, conditional_set
 from stabconf.sets.score import DIRECTIONS, SIDES
 from stabconf.sets.thresholds import Along, Scores
@@ -95,6 +95,27 @@ def test_watching_few_rows_gives_what_watching_all_does():
     for i in range(m):
         alone = Along(Phi, new[i : i + 1]).thresholds(Scores.fixed(scores[i], 1), 0.1)
         assert made[i] == pytest.approx(alone[0], abs=1e-9)
+
+
+def test_only_rows_near_the_fit_take_part_in_the_regressions_of_new_rows(monkeypatch):
+    rng = np.random.default_rng(3)
+    n, d = 442, 17
+    Phi, new = rng.normal(size=(n, d)), rng.normal(size=(60, d))
+    base, step = rng.exponential(size=n), rng.normal(size=(60, n))
+    scores = base + 0.02 * step
+    length = 0.02 * np.max(np.abs(step), axis=1)
+    watched = []
+    simplex = thresholds._simplex
+
+    def counted(X, v, *more):
+        watched.append(len(X) if len(v) > 1 else 0)
+        return simplex(X, v, *more)
+
+    monkeypatch.setattr(thresholds, "_simplex", counted)
+    made = Along(Phi, new).thresholds(
+        Scores(base, np.ones(n), length, lambda some, rows: scores[np.ix_(some, rows)]), 0.2
+    )
+    assert np.isfinite(made).all() and 0 < max(watched) < n
 
 
 def assert_ends_flip(drawn, alpha, made, fits, scores_at, Phi, new):

@@ -20,6 +20,7 @@ _FEASIBLE = 1e-11  # excess of a multiplier that is none
 _JITTER = 1e-12  # of the largest score: no two rows are tied
 _STEPS = 50  # per column and watched row before a regression is given up
 _FEW = 64  # rows that are watched at least
+_SOME = 8  # every so many rows are regressed on before all of them
 _LEVELS = 200  # that p-values are looked for among
 _HALVINGS = 25
 _CHUNK = 256  # new rows at a time
@@ -118,12 +119,15 @@ class Along:
         out[level <= 0] = -np.inf
         if not len(known):
             return out
-        problem = _Regressions(X, scores, float(np.median(level[known])), self._basis)
-        self._basis[:] = [problem.basis]
+        middle = np.median(level[known], keepdims=True)
+        basis = self._basis or [_first_basis(X, scores.base, middle[0])]
+        own = Scores.fixed(scores.base, 1)
+        self._basis[:] = _regress(X, own, basis[0], np.zeros(1, dtype=int), middle, 0.0 * pull[:1])[2]
         order = known[np.argsort(scores.length[known], kind="stable")]
         for first in range(0, len(order), _CHUNK):
             part = order[first : first + _CHUNK]
-            gamma, bounded = problem.solve(part, level[part], level[part, None] * pull[part])
+            tilt = level[part, None] * pull[part]
+            gamma, bounded, _ = _regress(X, scores, self._basis[0], part, level[part], tilt)
             out[part] = np.where(bounded, np.einsum("ij,ij->i", pull[part], gamma), np.inf)
         return out
 
@@ -159,64 +163,54 @@ class Along:
         return high
 
 
-class _Regressions:
-    """Quantile regressions of the scores of many new rows, from that of the base scores."""
+def _first_basis(X: np.ndarray, v: np.ndarray, level: float) -> np.ndarray:
+    """Rows (q,) that are fitted exactly by the regression of some of the scores ``v`` (n,)."""
+    basis = linalg.qr(X.T, mode="r", pivoting=True)[1][: X.shape[1]]
+    rows = np.union1d(basis, np.arange(0, len(X), _SOME))
+    start = np.searchsorted(rows, basis)
+    _, _, found = _simplex(X[rows], v[None, rows], np.array([level]), np.zeros((1, X.shape[1])), start)
+    return rows[found[0]]
 
-    def __init__(self, X: np.ndarray, scores: Scores, level: float, basis: list[np.ndarray]) -> None:
-        self.X = X
-        self.scores = scores
-        self.sizes = np.linalg.norm(X, axis=1)
-        self.jitter = _JITTER * np.max(np.abs(scores.base), initial=0.0) * _spread(len(X))
-        start = basis[0] if basis else linalg.qr(X.T, mode="economic", pivoting=True)[2][: X.shape[1]]
-        v = scores.base + self.jitter
-        gamma, _, found = _simplex(X, v[None], np.array([level]), np.zeros((1, X.shape[1])), start)
-        self.basis = found[0]
-        self.gamma = gamma[0]
-        self.r = v - X @ self.gamma
 
-    def solve(self, new: np.ndarray, level: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients (b, q) of new rows at their levels (b,), and which have a minimiser (b,).
+def _regress(
+    X: np.ndarray, scores: Scores, near: np.ndarray, new: np.ndarray, level: np.ndarray, pull: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Quantile regressions on X (n, q) of the scores of new rows (b,), at their levels and pulls, from the
+    rows ``near`` (q,) that a fit to the base scores has as its basis.
 
-        Only rows near the base fit are watched; that the others keep their side is checked afterwards, from
-        how far scores and fit have moved.
-        """
-        gamma = np.zeros(pull.shape)
-        bounded = np.zeros(len(new), dtype=bool)
-        left = np.arange(len(new))
-        nearest = np.argsort(np.abs(self.r))
-        count = max(_FEW, 8 * self.X.shape[1])
-        while len(left):
-            watched = np.union1d(nearest[:count], self.basis)
-            found, ends = self._watching(watched, new[left], level[left], pull[left])
-            far = np.ones(len(self.X), dtype=bool)
-            far[watched] = False
-            moved = np.linalg.norm(found - self.gamma, axis=1)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                # Of the far rows, those that can change sides first.
-                room = np.abs(self.r[far])
-                reach = self.scores.norms[far] * self.scores.length[new[left]].max(initial=0.0)
-                farthest = np.min(np.maximum(room - reach, 0.0) / self.sizes[far], initial=np.inf)
-            good = ends & (moved < farthest)
-            gamma[left[good]] = found[good]
-            bounded[left[good]] = True
-            left = left[~good]
-            if not far.any():
-                break
-            count *= 4
-        return gamma, bounded
-
-    def _watching(
-        self, watched: np.ndarray, new: np.ndarray, level: np.ndarray, pull: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The same with all other rows on the side where they are."""
-        far = np.ones(len(self.X))
-        far[watched] = 0.0
-        above = (far * (self.r > 0)) @ self.X
-        still = level[:, None] * (far @ self.X) - (far @ self.X - above)
-        v = self.scores.at(new, watched) + self.jitter[watched]
-        start = np.searchsorted(watched, self.basis)
-        found, ends, _ = _simplex(self.X[watched], v, level, pull + still, start)
-        return found, ends
+    Only rows near that fit are watched, with all others on the side where they are; where one has not kept
+    it more rows are watched. Returns coefficients (b, q), which have a minimiser (b,), and bases (b, q).
+    """
+    jitter = _JITTER * np.max(np.abs(scores.base), initial=0.0) * _spread(len(X))
+    v = scores.base + jitter
+    fit = np.linalg.solve(X[near], v[near])
+    side = v - X @ fit
+    gamma = np.zeros(pull.shape)
+    bounded = np.zeros(len(new), dtype=bool)
+    basis = np.tile(near, (len(new), 1))
+    left = np.arange(len(new))
+    nearest = np.argsort(np.abs(side))
+    count = max(_FEW, 8 * X.shape[1])
+    far = np.ones(len(X), dtype=bool)
+    while len(left) and far.any():
+        watched = np.union1d(nearest[:count], basis[left])
+        far[:] = True
+        far[watched] = False
+        still = level[left, None] * np.sum(X[far], axis=0) - np.sum(X[far & (side <= 0)], axis=0)
+        at = scores.at(new[left], watched) + jitter[watched]
+        start = np.searchsorted(watched, basis[left])
+        found, ends, places = _simplex(X[watched], at, level[left], pull[left] + still, start)
+        basis[left] = watched[places]
+        moved = np.max(np.linalg.norm(found[ends] - fit, axis=1), initial=0.0)
+        reach = scores.norms * np.max(scores.length[new[left]], initial=0.0)
+        look = np.flatnonzero(far & ~(np.abs(side) > reach + moved * np.linalg.norm(X, axis=1)))
+        r = scores.at(new[left], look) + jitter[look] - found @ X[look].T
+        good = ends & np.all((r > 0) == (side[look] > 0), axis=1)
+        gamma[left[good]] = found[good]
+        bounded[left[good]] = True
+        left = left[~good]
+        count *= 4
+    return gamma, bounded, basis
 
 
 def _spread(n: int) -> np.ndarray:
@@ -235,37 +229,41 @@ def _simplex(
     """
     count, (n, q) = len(v), X.shape
     basis = np.array(np.broadcast_to(start, (count, q)))
-    gamma = np.zeros((count, q))
+    inverse = np.linalg.inv(X[basis])
+    fresh = np.ones(count, dtype=bool)  # inverses without the rounding errors of updates
     bounded = np.zeros(count, dtype=bool)
     live = np.arange(count)
     for _ in range(_STEPS * (q + n)):
         lines = np.arange(len(live))
-        rows = X[basis[live]]
         fitted = np.take_along_axis(v[live], basis[live], axis=1)
-        g = np.linalg.solve(rows, fitted[..., None])[..., 0]
-        r = v[live] - g @ X.T
+        r = v[live] - np.einsum("bij,bj->bi", inverse[live], fitted) @ X.T
         high = level[live, None]
         u = np.where(r > 0, high, high - 1.0)
         np.put_along_axis(u, basis[live], 0.0, axis=1)
-        force = -(u @ X) - pull[live]
-        m = np.linalg.solve(rows.transpose(0, 2, 1), force[..., None])[..., 0]
+        m = np.einsum("bji,bj->bi", inverse[live], -(u @ X) - pull[live])
         over = np.maximum(m - high, high - 1.0 - m)
         leaving = np.argmax(over, axis=1)
         excess = over[lines, leaving]
-        done = excess <= _FEASIBLE
-        towards = np.zeros((len(live), q))
-        towards[lines, leaving] = np.where(m[lines, leaving] > high[:, 0], -1.0, 1.0)
-        rate = -(np.linalg.solve(rows, towards[..., None])[..., 0] @ X.T)
+        column = inverse[live, :, leaving]
+        rate = np.where(m[lines, leaving] > high[:, 0], 1.0, -1.0)[:, None] * (column @ X.T)
         enter, turns = _turning(r, rate, basis[live], excess)
-        over_now = done | ~turns
-        gamma[live[done]] = g[done]
-        bounded[live[done]] = True
-        going = live[~over_now]
-        basis[going, leaving[~over_now]] = enter[~over_now]
-        live = going
+        bounded[live] = excess <= _FEASIBLE
+        going = ~bounded[live] & turns
+        done = ~going & fresh[live]
+        again = live[~going & ~done]
+        inverse[again] = np.linalg.inv(X[basis[again]])
+        fresh[again] = True
+        on, gone, row = live[going], leaving[going], X[enter[going]]
+        basis[on, gone] = enter[going]
+        change = np.einsum("bi,bij->bj", row, inverse[on])
+        pivot = change[np.arange(len(on)), gone]
+        change[np.arange(len(on)), gone] -= 1.0
+        inverse[on] -= column[going][:, :, None] * (change / pivot[:, None])[:, None, :]
+        fresh[on] = False
+        live = live[~done]
         if not len(live):
             break
-    return gamma, bounded, basis
+    return np.einsum("bij,bj->bi", inverse, np.take_along_axis(v, basis, axis=1)), bounded, basis
 
 
 def _turning(
@@ -277,11 +275,11 @@ def _turning(
     """
     lines = np.arange(len(r))
     with np.errstate(divide="ignore", invalid="ignore"):
-        step = np.where(r * rate < 0, -r / rate, np.inf)
+        step = r / -rate
+    step[~(step > 0)] = np.inf
     np.put_along_axis(step, basis, np.inf, axis=1)
     order = np.argsort(step, axis=1)
-    gain = np.where(np.isfinite(step), np.abs(rate), 0.0)
-    heap = np.cumsum(np.take_along_axis(gain, order, axis=1), axis=1)
+    heap = np.cumsum(np.abs(rate[lines[:, None], order]), axis=1)
     place = np.minimum(np.sum(heap < excess[:, None], axis=1), r.shape[1] - 1)
     enter = order[lines, place]
     return enter, np.isfinite(step[lines, enter])
