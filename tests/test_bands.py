@@ -154,6 +154,24 @@ def test_conformity_of_the_band_is_the_p_value_of_refits():
             assert least - 1e-12 <= value <= most + 1e-12
 
 
+@pytest.mark.parametrize("z", [-5.0, -0.0689, -0.0688, 1.0, 2.3, 3.0, 4.4, 4.5, 9.0])
+def test_quantiles_that_tie_with_the_new_row_are_those_of_smallest_norm(z):
+    """Slopes are held at 0, so a quantile of 4 responses is any number between two of them."""
+    y = np.array([-0.06883, 2.25626, 4.42328])
+    frame = pd.DataFrame({"y": y, "x": [0.0035, -0.0034, 0.0107]})
+    made = stabconf.fit_quantiles(
+        "y ~ x", frame, quantiles=(0.25, 0.75), penalty=1, l1_ratio=1, standardize=False
+    )
+    values = np.append(y, z)
+    fitted = []
+    for k in (1, 3):
+        low, high = np.sort(values)[[k - 1, k]]
+        fitted.append(np.clip(0.0, low, high))
+    scores = np.maximum(fitted[0] - values, values - fitted[1])
+    p = np.mean(scores >= scores[-1] - 1e-9)
+    assert made.conformity({"x": [-0.0092]}, [z])["p"].item() == pytest.approx(p)
+
+
 @pytest.mark.slow
 def test_coverage_of_the_band_is_within_binomial_error():
     rng = np.random.default_rng(7)

@@ -239,3 +239,13 @@ def test_ties_grow_with_the_coefficients_along_a_stretch():
     X = np.array([[3e-17], [1.0]])  # a residual of -3e-10 at the end, and one of -1e7
     found = path.pieces(X, np.zeros(2), Rank(2), Score.of("upper"))
     assert any(low <= 0.0 and high >= 1e7 for low, high in found)
+
+
+def test_a_place_near_one_corner_keeps_its_digits_whatever_the_distance_of_the_other():
+    x, still = np.array([5e4, 1.0]), (np.zeros(2), 0.0)
+    path = Polyline(
+        x, np.array([[-8e7 / 3, 0.1], [1e-4 / 3, 0.2]]), np.zeros(2), (still, still), np.zeros(1, bool)
+    )
+    theta, e = path.at(path.w[1] - np.array([1.0, 9.0]))
+    assert theta @ x == pytest.approx(path.w[1] - np.array([1.0, 9.0]), rel=1e-14)
+    assert theta[:, 1] == pytest.approx(0.2, rel=1e-9) and not e.any()

@@ -21,6 +21,7 @@ _WORK = 8e8  # or this many over the squared number of columns, a third of it wh
 _LEAST = 500
 _VANISHED = 1e-4  # of the length: what vanishing weights can hold is less
 _STILL = 1e-11  # a relative movement below this is none
+_LAST = 1e-15  # but not at the end of a path whose ties vanishing weights decide
 _FEW = 4  # paths under way per one that has arrived, at which those are taken out
 _OFTEN = 8  # steps after which rows that are fitted exactly are looked at
 _SOLVED = 1e-12  # relative error of a system's solution to be content with
@@ -205,7 +206,7 @@ class _Batch:
     def advance(self) -> np.ndarray:
         """One step, to the next event or the end; True for the paths that have arrived."""
         rest = self.length - self.position
-        close = np.isfinite(rest) & (rest <= _STILL * self.length)
+        close = np.isfinite(rest) & (rest <= (_STILL if self.extra is None else _LAST) * self.length)
         d, dr, du = self._direction()
         self.corner = self.position, self.theta.copy()
         distance = self._distances(dr, du)

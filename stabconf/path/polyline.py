@@ -70,10 +70,12 @@ class Polyline:
         last = np.minimum(place, len(corners) - 1)
         one = corners[place - 1]
         two = corners[last]
+        # From the nearer corner: the other may be so far that its digits end above those of this place.
+        near = np.where(w - one < two - w, place - 1, last)
         with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(two > one, (np.clip(w, one, two) - one) / (two - one), 0.0)
-        theta = self.theta[place - 1] + share[:, None] * (self.theta[last] - self.theta[place - 1])
-        e = self.e[place - 1] + share * (self.e[last] - self.e[place - 1])
+            share = np.where(two > one, (np.clip(w, one, two) - corners[near]) / (two - one), 0.0)
+        theta = self.theta[near] + share[:, None] * (self.theta[last] - self.theta[place - 1])
+        e = self.e[near] + share * (self.e[last] - self.e[place - 1])
         for (move, change), speed, end, way in zip(
             self.rays, self.speeds, (corners[0], corners[-1]), (-1, 1), strict=True
         ):
