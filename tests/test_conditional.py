@@ -12,7 +12,7 @@ from stabconf.errors import AssumptionError, FormulaError, InputTypeError, Sampl
 from stabconf.losses import LAD, Huber, Quantile
 from stabconf.rank import Peers
 from stabconf.sets import BandFits, Request, thresholds
-from stabconf.sets.conditional import conditional_band, conditional_set
+from stabconf.sets.conditional import conditional_set
 from stabconf.sets.score import DIRECTIONS, SIDES
 from stabconf.sets.thresholds import Along, Scores
 
@@ -165,7 +165,7 @@ def test_ends_of_bands_flip_where_refits_say_so(kind, side):
         Phi, new = drawn_design(DESIGNS[seed % 4], rng, drawn.X[:, 1], float(drawn.new[0, 1]))
         along = Along(Phi, new.astype(float))
         asked = Request.of(band, drawn.new, [alpha], side=side, conditional=along)
-        (made,) = conditional_band(band, asked)
+        (made,) = conditional_set(band, asked)
 
         def scores_at(z, drawn=drawn, band=band):
             terms = []

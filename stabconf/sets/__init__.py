@@ -6,7 +6,7 @@ from .band import BandFits, band_conformity, exact_band, stable_band
 from .boxes import SeveralFits, box_conformity, exact_boxes, score_unit, stable_boxes
 from .candidates import check_bound, conformity, row_tau
 from .clusters import Clusters
-from .conditional import conditional_band, conditional_set
+from .conditional import conditional_set
 from .enclosure import stable
 from .estimator import TAUS, EstimatorFits, estimator_conformity, refit_p, tau_in_words
 from .exact import exact_set
@@ -119,7 +119,7 @@ ESTIMATOR_METHODS |= {
 
 BAND_METHODS |= {
     "exact": Method(
-        exact_band, ("conditional", *_WORK), needs=("alone if conditional",), along=conditional_band
+        exact_band, ("conditional", *_WORK), needs=("alone if conditional",), along=conditional_set
     ),
     "stable": Method(stable_band, ("bound",)),
 }

@@ -40,7 +40,7 @@ class BandFits:
     def __init__(self, lower: Fits, upper: Fits) -> None:
         self.fits = {-1: lower, 1: upper}
         self.n = lower.n
-        self.scale = lower.scale
+        self.centre, self.scale = upper.centre, upper.scale  # the units of sets
         self.loss: Loss = upper.loss
 
     @property

@@ -7,9 +7,9 @@ lies inside of that range the end is put at the edge of it, and ``tol`` says by 
 out.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +18,10 @@ from .band import BandFits
 from .fits import Fits
 from .intervals import Intervals, ranked_intervals
 from .request import Request
-from .score import Score
+from .score import DIRECTIONS, Score
 from .thresholds import Scores
 
-__all__ = ["conditional_band", "conditional_set"]
+__all__ = ["conditional_set"]
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,6 @@ class _Term:
         return self.fit.length(self.found.move)
 
     @property
-    def endless(self) -> np.ndarray:
-        """Which new rows the fit follows without end (m,)."""
-        return self.found.endless
-
-    @property
     def loose(self) -> np.ndarray:
         """How far a prediction may be off where a path was given up for a fresh fit (m,)."""
         off = np.where(self.found.followed, 0.0, self.found.radius)
@@ -86,129 +81,83 @@ class _Term:
         return self.fit.r[rows] - self.found.move[new] @ self.fit.X[rows].T
 
 
-def _scores(terms: Sequence[_Term], score: Score, signs: Sequence[int] | None = None) -> Scores:
-    """Scores of the training rows: of one fit, or with ``signs`` the larger of two fits' signed
-    residuals."""
-    n = terms[0].fit.count
-    each = [score] if signs is None else [replace(score, sign=sign) for sign in signs]
-    pairs = list(zip(terms, each, strict=True))
-    base = np.max([one.values(term.fit.r[:n]) for term, one in pairs], axis=0)
-    norms = np.max([one.norms(term.fit.row_norms[:n]) for term, one in pairs], axis=0)
-    length = np.max([term.length for term in terms], axis=0)
+Terms = dict[tuple[int, int], _Term]  # by the sign of a term of the score, and the side of its fit
+
+
+def conditional_set(fits: Fits | BandFits, asked: Request) -> list[Intervals]:
+    """Intervals that cover along a formula, for losses with clipped slopes or the band between two quantile
+    fits; one record per alpha.
+
+    Sizes of residuals are the scores of a band whose two fits are one.
+    """
+    assert asked.conditional is not None
+    band = isinstance(fits, BandFits)
+    if isinstance(fits, BandFits):
+        each = {
+            -1: _Term.both(fits.fits[-1], asked.rows, fits.shift),
+            1: _Term.both(fits.fits[1], asked.rows),
+        }
+    else:
+        each = dict.fromkeys((-1, 1), _Term.both(fits, asked.rows))
+    terms = {(sign, way): term for sign, both in each.items() for way, term in both.items()}
+    signs = DIRECTIONS[asked.side]
+
+    def scores(ways: dict[int, int]) -> Scores:
+        """Of a response on these sides of the fits."""
+        some = signs if band else signs[:1]
+        return _scores([(terms[s, ways[s]], Score(sign=s) if band else asked.score) for s in some])
+
+    beyond = {way: scores({-1: way, 1: way}) for way in signs}
+    between = scores({-1: 1, 1: -1}) if band or len(signs) == 1 else None
+    m = len(asked.rows)
+    out = []
+    for alpha in asked.alphas:
+        within = np.zeros(m) if between is None else asked.conditional.thresholds(between, alpha)
+        ends = {-1: np.full(m, -np.inf), 1: np.full(m, np.inf)}
+        loose = np.zeros(m)
+        for way in signs:
+            level = asked.conditional.thresholds(beyond[way], alpha)
+            ends[way], off = _end(terms, asked.own * level, asked.own * within, way, len(signs) > 1)
+            loose = np.maximum(loose, off)
+        some = ends[-1] <= ends[1]
+        lower, upper = (fits.centre + fits.scale * np.where(some, ends[way], np.nan) for way in (-1, 1))
+        words = asked.conditional.guarantee(alpha, fits.n)
+        more: dict[str, Any] = {"tol": fits.scale * loose, "tilted_fits": 2 * m, "guarantee": words}
+        out.append(ranked_intervals(lower, upper, asked.peers, alpha, asked.side, "exact", **more))
+    return out
+
+
+def _scores(pairs: list[tuple[_Term, Score]]) -> Scores:
+    """Scores of the training rows: the largest over fits and what of their residuals is ranked."""
+    n = pairs[0][0].fit.count
+    base = np.max([score.values(term.fit.r[:n]) for term, score in pairs], axis=0)
+    norms = np.max([score.norms(term.fit.row_norms[:n]) for term, score in pairs], axis=0)
+    length = np.max([term.length for term, _ in pairs], axis=0)
 
     def at(new: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        return np.max([one.values(term.residuals(new, rows), rows) for term, one in pairs], axis=0)
+        return np.max([score.values(term.residuals(new, rows), rows) for term, score in pairs], axis=0)
 
     return Scores(base, norms, length, at)
 
 
-def conditional_set(fits: Fits, asked: Request) -> list[Intervals]:
-    """Intervals that cover along a formula, for losses with clipped slopes; one record per alpha."""
-    assert asked.conditional is not None
-    ways = _Term.both(fits, asked.rows)
-    sign = asked.score.sign
-    out = []
-    for alpha in asked.alphas:
-        reach = {
-            way: asked.own * asked.conditional.thresholds(_scores([term], asked.score), alpha)
-            for way, term in ways.items()
-        }
-        ends = {-1: np.full(len(asked.rows), -np.inf), 1: np.full(len(asked.rows), np.inf)}
-        loose = np.zeros(len(asked.rows))
-        for way in (sign,) if sign else (-1, 1):
-            ends[way], off = _end(ways, reach, way, one_sided=bool(sign))
-            loose = np.maximum(loose, off)
-        out.append(_made(fits, asked, alpha, ends, loose))
-    return out
-
-
 def _end(
-    ways: dict[int, _Term], reach: dict[int, np.ndarray], way: int, one_sided: bool
+    terms: Terms, beyond: np.ndarray, within: np.ndarray, way: int, both: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The end on one side (m,), in units of the fit, and how far it may be too far out."""
-    here, behind = ways[way], ways[-way]
-    edge = here.eta + way * here.least
-    start = behind.eta - way * behind.least  # of the range in which the scores follow the response
-    end = np.where(reach[way] >= here.least, here.eta + way * reach[way], edge)
-    inside = reach[way] < here.least
-    loose = np.where(inside, np.abs(edge - start), 0.0)
-    if one_sided:  # the whole range may be behind the fit
-        past = inside & (reach[-way] < -behind.least)
-        end = np.where(past, behind.eta + way * reach[-way], end)
-        loose = np.where(past, 0.0, loose)
-    end = end + way * here.loose
-    loose = loose + 2.0 * here.loose
-    return np.where(here.endless, way * np.inf, end), np.where(np.isinf(end) | here.endless, 0.0, loose)
+    """The end on one side (m,), in units of the fit, and how far it may be too far out; ``both`` fits
+    count, or one alone.
 
-
-def _made(
-    fits: Fits | BandFits,
-    asked: Request,
-    alpha: float,
-    ends: dict[int, np.ndarray],
-    loose: np.ndarray,
-) -> Intervals:
-    """The `Intervals` of ends in units of the fit."""
-    assert asked.conditional is not None
-    centre = fits.fits[1].centre if isinstance(fits, BandFits) else fits.centre
-    lower, upper = (centre + fits.scale * ends[way] for way in (-1, 1))
-    empty = lower > upper
-    lower = np.where(empty, np.nan, lower)
-    upper = np.where(empty, np.nan, upper)
-    return ranked_intervals(
-        lower,
-        upper,
-        asked.peers,
-        alpha,
-        asked.side,
-        "exact",
-        tol=fits.scale * loose,
-        tilted_fits=2 * len(asked.rows),
-        guarantee=asked.conditional.guarantee(alpha, fits.n),
-    )
-
-
-def conditional_band(fits: BandFits, asked: Request) -> list[Intervals]:
-    """The same for the band between two quantile fits: three regimes, with thresholds along the formula."""
-    assert asked.conditional is not None
-    terms = {
-        (sign, way): term
-        for sign in (-1, 1)
-        for way, term in _Term.both(fits.fits[sign], asked.rows, fits.shift if sign < 0 else 0.0).items()
-    }
-    signs = {"two-sided": (-1, 1), "upper": (1,), "lower": (-1,)}[asked.side]
-    above, below = (
-        _scores([terms[sign, way] for sign in signs], Score(), signs) for way in (1, -1)
-    )  # a response above both fits, and one below both
-    between = _scores([terms[sign, -sign] for sign in signs], Score(), signs)
-    out = []
-    for alpha in asked.alphas:
-        beyond = {
-            1: asked.conditional.thresholds(above, alpha),
-            -1: asked.conditional.thresholds(below, alpha),
-        }
-        within = asked.conditional.thresholds(between, alpha)
-        ends = {-1: np.full(len(asked.rows), -np.inf), 1: np.full(len(asked.rows), np.inf)}
-        loose = np.zeros(len(asked.rows))
-        for way in signs:
-            ends[way], off = _band_end(terms, beyond[way], within, way, len(signs) > 1)
-            loose = np.maximum(loose, off)
-        out.append(_made(fits, asked, alpha, ends, loose))
-    return out
-
-
-def _band_end(
-    terms: dict[tuple[int, int], _Term], beyond: np.ndarray, within: np.ndarray, way: int, both: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """The end on one side (m,), and how far it may be too far out; ``both`` fits count, or one alone."""
+    ``beyond`` and ``within`` (m,) are the largest scores in the set of responses beyond the fits, and of
+    those behind the fit of this side.
+    """
     outer, inner = terms[way, way], terms[way, -way]
     other = terms[-way, way].eta if both else np.full(len(beyond), -way * np.inf)
-    edge = way * np.maximum(way * outer.eta, way * other)  # from here on the response is beyond the fits
-    end = np.where(way * (outer.eta + way * beyond - edge) >= 0, outer.eta + way * beyond, edge)
-    inside = way * (outer.eta + way * beyond - edge) < 0
+    edge = way * np.maximum(way * outer.eta + outer.least, way * other)  # from here on scores are constant
+    start = inner.eta - way * inner.least  # of the range in which they follow the response
+    end = outer.eta + way * beyond
+    inside = way * (end - edge) < 0
     narrow = inner.eta + way * within
-    past = inside & (within < 0) & (way * (narrow - other) >= 0)
-    loose = np.where(inside & ~past, np.abs(edge - inner.eta), 0.0)
-    end = np.where(past, narrow, end) + way * outer.loose
-    free = outer.endless | np.isinf(end)
-    return np.where(free, way * np.inf, end), np.where(free, 0.0, loose + 2.0 * outer.loose)
+    past = inside & (within < -inner.least) & (way * (narrow - other) >= 0)  # the whole range is out
+    loose = np.where(inside & ~past, np.abs(edge - start), 0.0) + 2.0 * outer.loose
+    end = np.where(past, narrow, np.where(inside, edge, end)) + way * outer.loose
+    free = outer.found.endless | (end == way * np.inf)
+    return np.where(free, way * np.inf, end), np.where(free, 0.0, loose)
