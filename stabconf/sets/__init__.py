@@ -14,10 +14,9 @@ from .exchangeability import STREAMS, Evidence, check_rows
 from .fits import Fits
 from .frozen import FROZEN_METHODS, FrozenSets
 from .heldout import cross, cv_plus, jackknife_plus, split
-from .interpolated import interpolation
 from .intervals import Intervals, clipped, cut
 from .parallel import progress_bar
-from .pinned import batch, replace_one
+from .pinned import batch, interpolation, replace_one
 from .refit import grid, root
 from .request import (
     BAND_METHODS,

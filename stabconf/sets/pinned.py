@@ -1,12 +1,22 @@
-"""Replace-one sets: bounds from the fit with the new row at some response z_hat (theory, section 6).
+"""Sets from fits with the new row at some responses z_hat: replace-one, batch, interpolation (theory,
+section 6).
 
 The fit at z and the fit at z_hat are both tilted fits of the training rows, so the bounds are those of
 the stable method, from a base fit that is tilted as z_hat tilts it and for tilts as far apart as the
 slopes of the two residuals can be. Several z_hat give a batch: each one's set holds the exact one, so
 their intersection does, and the union of their inner sets is contained in it. An estimator's fits are
 pinned in the same way (`EstimatorFits.pinned`), with bounds that the user answers for.
+
+With ``bound="dual"`` what a fit rules out lies around its z_hat. The slopes of all rows at their residuals
+are the dual variables of the fit; their problem is strongly concave with 1/nu, so they are known within
+sqrt(2 nu gap) at another response, the gap being that of the fit's own point there.
+
+Between responses fits may be interpolated, and beyond the outermost held, so that the weights are always
+shares. Every such fit is within tau of the true one, and so is a mean of them; the paper's bound has three
+times tau. Residuals of interpolated fits are lines between two responses, so the set follows from roots.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -14,19 +24,25 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import check_numbers, is_count
 from ..errors import InputError
+from ..losses import Loss
+from ..path import Piece, Polyline, merge
+from ..rank import Rank
 from ..solvers import certify
 from ..stability import BaseFit, default_bound
-from .dual_gap import dual_sets
-from .enclosure import enclosed
+from .enclosure import enclosed, steepest_moves
 from .fits import Fits
-from .intervals import Intervals, join, ranked_intervals
+from .intervals import Intervals, Pieces, join, ranked_intervals
 from .parallel import in_chunks
 from .request import Request
+from .score import Score, level_end
 
-__all__ = ["PinnedFits", "batch", "replace_one"]
+__all__ = ["PinnedFits", "batch", "interpolation", "replace_one"]
 
 _SPREAD = (-1.0, 0.0, 1.0)  # default responses of a batch: the prediction, and a scale to either side
+_PUBLISHED = 3.0  # times tau where fits are interpolated, in the paper
+_ROUNDING = 1e-13
 
 
 class PinnedFits:
@@ -70,9 +86,7 @@ def replace_one(fits: Any, asked: Request) -> list[Intervals]:
     z_hat = fits.predict(asked.rows) if asked.z_hat is None else asked.z_hat
     if np.shape(z_hat) != (len(asked.rows),):
         raise InputError("z_hat has several values a row: use method='batch', or give one")
-    if asked.bound == "dual":
-        return _by_duality(fits, asked, z_hat[:, None], "replace_one")
-    return [replace(one, method="replace_one") for (one,) in _at(fits, asked, z_hat[:, None])]
+    return _at(fits, asked, z_hat[:, None], "replace_one")
 
 
 def batch(fits: Any, asked: Request) -> list[Intervals]:
@@ -83,57 +97,46 @@ def batch(fits: Any, asked: Request) -> list[Intervals]:
     z_hat = asked.z_hat
     if z_hat is None:
         z_hat = fits.predict(asked.rows)[:, None] + fits.spread * np.array(_SPREAD)
-    z_hat = z_hat if z_hat.ndim > 1 else z_hat[:, None]
+    return _at(fits, asked, z_hat if z_hat.ndim > 1 else z_hat[:, None], "batch")
+
+
+def _at(fits: Any, asked: Request, z_hat: np.ndarray, method: str) -> list[Intervals]:
+    """`Intervals` of all rows from the fits at b responses a row (m, b), one record per alpha."""
     if asked.bound == "dual":
-        return _by_duality(fits, asked, z_hat, "batch")
-    return [_together(each) for each in _at(fits, asked, z_hat)]
+        return _dual_sets(fits, asked, z_hat, method)
+    chunk = partial(_of_rows, fits, asked, z_hat)
+    found = in_chunks(chunk, np.arange(len(asked.rows)), asked.n_jobs, asked.progress, size=1)
+    rows = [row for part in found for row in part]
+    out = []
+    for a, alpha in enumerate(asked.alphas):
+        none = np.empty(0)
+        made = ranked_intervals(
+            none, none, asked.peers, alpha, asked.side, method, inner=(none, none) if asked.inner else None
+        )
+        if rows:
+            each = [row[a] for row in rows]
+            made = join(each, list(np.arange(len(each))[:, None]))
+            made = replace(made, n=each[0].n, k=made.k if asked.peers.own is not None else each[0].k)
+        out.append(replace(made, method=method))
+    return out
 
 
-def _by_duality(fits: Fits, asked: Request, z_hat: np.ndarray, method: str) -> list[Intervals]:
-    """`dual_sets` of fits with the new rows at responses (m, b)."""
-    each = zip(asked.rows, z_hat, strict=True)
-    return dual_sets([[PinnedFits(fits, row, z).base for z in at] for row, at in each], asked, method)
-
-
-def _at(fits: Any, asked: Request, z_hat: np.ndarray) -> list[list[Intervals]]:
-    """`Intervals` of all rows at each of b responses a row (m, b): for every alpha b records."""
-    rows = np.arange(len(asked.rows))
-    chunk = partial(_at_each, fits, asked, z_hat)
-    found = in_chunks(chunk, rows, asked.n_jobs, asked.progress, size=1)
-    each = [row for part in found for row in part]
-    count = z_hat.shape[1]
-    return [
-        [_all_rows([row[a][b] for row in each], asked, alpha) for b in range(count)]
-        for a, alpha in enumerate(asked.alphas)
-    ]
-
-
-def _at_each(
-    fits: Any, asked: Request, z_hat: np.ndarray, which: np.ndarray
-) -> list[list[list[Intervals]]]:
-    """`Intervals` of some rows, by row, alpha and response."""
+def _of_rows(fits: Any, asked: Request, z_hat: np.ndarray, which: np.ndarray) -> list[list[Intervals]]:
+    """`Intervals` of some rows, by row and alpha."""
     pin = partial(PinnedFits, fits) if isinstance(fits, Fits) else fits.pinned
     out = []
     for i in which:
         alone = np.array([i])
         one = asked.take(alone, asked.peers.take(alone))
         pinned = [pin(asked.rows[i], z) for z in z_hat[i]]
-        out.append([[fixed.enclosed(one, alpha) for fixed in pinned] for alpha in asked.alphas])
+        out.append([_together([fixed.enclosed(one, alpha) for fixed in pinned]) for alpha in asked.alphas])
     return out
-
-
-def _all_rows(each: list[Intervals], asked: Request, alpha: float) -> Intervals:
-    """`Intervals` of single rows as one."""
-    if not each:
-        none = np.empty(0)
-        inner = (none, none) if asked.inner else None
-        return ranked_intervals(none, none, asked.peers, alpha, asked.side, "stable", inner=inner)
-    made = join(each, list(np.arange(len(each))[:, None]))
-    return replace(made, n=each[0].n, k=made.k if asked.peers.own is not None else each[0].k)
 
 
 def _together(each: Sequence[Intervals]) -> Intervals:
     """The intersection of several outer sets, with the longest inner one that their union holds."""
+    if len(each) == 1:
+        return each[0]
     lower = np.max([one.lower for one in each], axis=0)
     upper = np.min([one.upper for one in each], axis=0)
     tightest = np.argmin([one.width for one in each], axis=0)
@@ -149,7 +152,7 @@ def _together(each: Sequence[Intervals]) -> Intervals:
     empty = lower > upper
     more["lower"] = np.where(empty, np.nan, lower)
     more["upper"] = np.where(empty, np.nan, upper)
-    return replace(each[0], method="batch", **more)
+    return replace(each[0], **more)
 
 
 def _longest(ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -166,3 +169,122 @@ def _longest(ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             longer = stop - start > best[1] - best[0]
         best = np.where(longer, start, best[0]), np.where(longer, stop, best[1])
     return best
+
+
+# The duality gap --------------------------------------------------------------------------------------
+
+
+def _dual_sets(fits: Fits, asked: Request, z_hat: np.ndarray, method: str) -> list[Intervals]:
+    """The hulls of what no fit at responses (m, b) rules out, with the pieces."""
+    each = zip(asked.rows, z_hat, strict=True)
+    known = [[PinnedFits(fits, row, z).base for z in at] for row, at in each]
+    out = []
+    for alpha in asked.alphas:
+        rank = asked.peers.rank(alpha)
+        lower, upper = np.empty((2, len(known)))
+        more: dict[str, Any] = {"bound": "dual", "pieces": {}}
+        for i, bases in enumerate(known):
+            own = rank.take(slice(i, i + 1))
+            found = [_ruled_out(base, asked.rows[i], own, asked.score) for base in bases]
+            pieces = _rest([one for one in found if one is not None])
+            lower[i], upper[i] = _hull(pieces)
+            if len(pieces) > 1:
+                more["pieces"][i] = tuple(pieces)
+        out.append(ranked_intervals(lower, upper, asked.peers, alpha, asked.side, method, **more))
+    return out
+
+
+def _hull(pieces: Pieces) -> tuple[float, float]:
+    """Ends of ascending pieces, NaN where there are none."""
+    return (pieces[0][0], pieces[-1][1]) if pieces else (np.nan, np.nan)
+
+
+def _ruled_out(base: BaseFit, row: np.ndarray, rank: Rank, score: Score) -> Piece | None:
+    """The responses, between two ends, that are surely not in the set; None where there are none.
+
+    If one is in, the new row and one of the k training rows with the smallest slopes have changed places;
+    two entries of a vector cannot come nearer by more than sqrt(2) times the length of its move.
+    """
+    loss = base.problem.loss
+    slopes = np.append(base.solution.multipliers, base.pinned)
+    slopes = score.sign * slopes if score.sign else np.abs(slopes)
+    room = float(slopes[-1] - rank.kth(slopes[None, :-1])[0]) / math.sqrt(2.0)
+    level = 0.5 * room**2 / loss.smoothness - base.solution.gap
+    if not (room > 0 and level > 0):
+        return None
+    e = np.atleast_1d(loss.inverse_derivative(base.pinned))
+    if not np.isfinite(e).all():  # at the bound of the slopes but for rounding
+        e = np.atleast_1d(loss.inverse_derivative(np.nextafter(base.pinned, 0.0)))
+
+    def added(to: np.ndarray) -> np.ndarray:
+        return _gap(loss, to, e, base.pinned)
+
+    ends = [level_end(added, e, np.array([level]), way) for way in (-1, 1)]
+    low, high = base.predict(row[None]) + base.scale * np.ravel(ends)
+    return float(low), float(high)
+
+
+def _gap(loss: Loss, e: np.ndarray, fitted: np.ndarray, slope: float) -> np.ndarray:
+    """What a new residual ``e`` adds to the duality gap, if its slope is that of a ``fitted`` one."""
+    parts = np.array([loss.value(e), -loss.value(fitted), -slope * (e - fitted)])
+    exact = np.sum(parts, axis=0) + _ROUNDING * np.sum(np.abs(parts), axis=0)
+    return np.fmin(loss.fenchel_gap(e, np.full(e.shape, slope)), exact)
+
+
+def _rest(out_of: Sequence[Piece]) -> list[Piece]:
+    """The line without some open intervals, as closed ones; where two of them touch a point is left."""
+    pieces = []
+    end = -math.inf
+    for low, high in sorted(out_of):
+        if end <= low and low > -math.inf:
+            pieces.append((end, low))
+        end = max(end, high)
+    return pieces if end == math.inf else [*pieces, (end, math.inf)]
+
+
+# Interpolation ----------------------------------------------------------------------------------------
+
+
+def interpolation(fits: Fits, asked: Request) -> list[Intervals]:
+    """Sets from interpolated fits; a number of ``queries`` is spread over the range of the responses."""
+    queries = _queries(fits, asked.queries)
+    bound = asked.bound or default_bound(fits.loss)
+    paths = [_path(fits, row, queries, bound) for row in asked.rows]
+    X, v = fits.problem.X, fits.problem.v
+    out = []
+    for alpha in asked.alphas:
+        rank = asked.peers.rank(alpha)
+        ends = np.empty((4, len(paths)))
+        for i, (path, slack) in enumerate(paths):
+            ends[:2, i] = _hull(path.pieces(X, v, rank.take(i), asked.score, slack=-slack))
+            sure = path.pieces(X, v, rank.take(i), asked.score, slack=slack) if asked.inner else []
+            longest = max(merge(sure, near=1e-12), key=lambda piece: piece[1] - piece[0], default=None)
+            ends[2:, i] = _hull([longest] if longest else [])
+        lower, upper, *inner = fits.centre + fits.scale * ends
+        more: dict[str, Any] = {"inner": inner if asked.inner else None, "bound": bound}
+        out.append(ranked_intervals(lower, upper, asked.peers, alpha, asked.side, "interpolation", **more))
+    return out
+
+
+def _queries(fits: Fits, queries: int | Sequence[float]) -> np.ndarray:
+    if isinstance(queries, int) and is_count(queries):
+        return np.unique(np.linspace(np.min(fits.y), np.max(fits.y), queries))
+    fix = "give a number of responses, or a list of responses"
+    values, single = check_numbers(queries, "queries", np.isfinite, fix)
+    if single:
+        raise InputError(f"queries={queries!r} is not allowed: {fix}")
+    return np.unique(values)
+
+
+def _path(fits: Fits, row: np.ndarray, queries: np.ndarray, bound: str) -> tuple[Polyline, np.ndarray]:
+    """Interpolated fits as a `Polyline`, and the bounds on its scores."""
+    known = [PinnedFits(fits, row, z).base for z in queries]
+    theta = np.array([base.solution.x for base in known])
+    e = fits.responses(queries) - theta @ row
+    # How far the fit at any response can be from each of these, at the training rows and the new one.
+    moves = [steepest_moves(base, row[None], bound) for base in known]
+    tau, own = (np.max(np.concatenate(each), axis=0) for each in zip(*moves, strict=True))
+    still = np.zeros(len(row))
+    rays = (still, -1.0), (still, 1.0)
+    path = Polyline(row, theta, e, rays, np.zeros(len(queries) - 1, dtype=bool))
+    return path, (_PUBLISHED if bound == "paper" else 1.0) * (tau + own)
