@@ -107,18 +107,16 @@ def _at(fits: Any, asked: Request, z_hat: np.ndarray, method: str) -> list[Inter
     chunk = partial(_of_rows, fits, asked, z_hat)
     found = in_chunks(chunk, np.arange(len(asked.rows)), asked.n_jobs, asked.progress, size=1)
     rows = [row for part in found for row in part]
-    out = []
-    for a, alpha in enumerate(asked.alphas):
+    if not rows:
         none = np.empty(0)
-        made = ranked_intervals(
-            none, none, asked.peers, alpha, asked.side, method, inner=(none, none) if asked.inner else None
-        )
-        if rows:
-            each = [row[a] for row in rows]
-            made = join(each, list(np.arange(len(each))[:, None]))
-            made = replace(made, n=each[0].n, k=made.k if asked.peers.own is not None else each[0].k)
-        out.append(replace(made, method=method))
-    return out
+        inner = (none, none) if asked.inner else None
+        ends = none, none, asked.peers
+        return [ranked_intervals(*ends, alpha, asked.side, method, inner=inner) for alpha in asked.alphas]
+    places = list(np.arange(len(rows))[:, None])
+    made = [join([row[a] for row in rows], places) for a in range(len(asked.alphas))]
+    if asked.peers.own is None:  # one rank for all
+        made = [replace(one, k=rows[0][a].k) for a, one in enumerate(made)]
+    return [replace(one, n=rows[0][0].n, method=method) for one in made]
 
 
 def _of_rows(fits: Any, asked: Request, z_hat: np.ndarray, which: np.ndarray) -> list[list[Intervals]]:
