@@ -13,15 +13,16 @@ import numpy as np
 from ..errors import InputError
 from ..losses import Loss
 from ..path import BandEnds, BandPath, BandRows, ClippedFit, Piece, Polyline, ends_within
-from ..rank import Peers, Rank, kth_of_lines
+from ..rank import Peers, kth_of_lines
 from ..stability import reach
 from ..threads import one_thread
-from .candidates import candidate_p, parts_of
+from .boxes import joint_p
+from .candidates import parts_of
 from .fits import Fits
 from .intervals import Intervals, Pieces, ranked_intervals
 from .parallel import Work, in_chunks
 from .request import Request
-from .score import DIRECTIONS, Side
+from .score import DIRECTIONS, Score, Side
 from .thresholds import Along
 
 __all__ = ["BandFits", "band_conformity", "exact_band", "stable_band"]
@@ -177,18 +178,8 @@ def band_conformity(
     fits: BandFits, row: np.ndarray, z: np.ndarray, side: Side, peers: Peers, along: Along | None = None
 ) -> np.ndarray:
     """Exact p-values of a new row at candidates (g,)."""
-    (row,), _ = fits.coordinates(row[None])
-    out = np.empty(len(z))
-    for part in parts_of(fits.n, len(z)):
-        scores, new, tie = [], [], np.zeros(1)
-        for sign in DIRECTIONS[side]:
-            fit = fits.fits[sign]
-            r, e, near = fit.residuals(row, fit.responses(z[part]))
-            scores.append(sign * r)
-            new.append(sign * e)
-            tie = np.maximum(tie, near)
-        out[part] = candidate_p(np.max(scores, axis=0), np.max(new, axis=0) - tie, peers, along)
-    return out
+    terms = [(fits.fits[sign], Score(sign=sign), 1.0) for sign in DIRECTIONS[side]]
+    return joint_p(terms, row, np.repeat(z[:, None], len(terms), axis=1), peers, along)
 
 
 def stable_band(fits: BandFits, asked: Request) -> list[Intervals]:
@@ -196,61 +187,37 @@ def stable_band(fits: BandFits, asked: Request) -> list[Intervals]:
     bound = asked.bound or _BOUNDS[0]
     if bound not in _BOUNDS:
         raise InputError(f"bound={bound!r} is unknown here: give one of {', '.join(_BOUNDS)}")
-    moved = {sign: _Moved(fits.fits[sign], asked.rows, bound, sign) for sign in DIRECTIONS[asked.side]}
+    signs = DIRECTIONS[asked.side]
+    tau, eta, lines = {}, {}, []
+    for sign in signs:
+        base = fits.fits[sign].base
+        found = reach(base, asked.rows, bound, shared=asked.peers.own is None)  # with weights one mass a row
+        slope = np.full(found.count, max(base.steepest(-1), base.steepest(1)))
+        ((_, metric, _, move),) = found.groups(slope)
+        lines.append((sign * base.solution.r, metric.rows, move))
+        tau[sign] = fits.scale * found.shift(slope)[found.place]
+        eta[sign] = base.predict(asked.rows)
+    m = len(asked.rows)
+    scores = np.max([values for values, _, _ in lines], axis=0)
     out = []
     for alpha in asked.alphas:
-        ends, surcharge = _stable_ends(fits, moved, asked.peers.rank(alpha), len(asked.rows))
-        tau = np.max([term.own for term in moved.values()], axis=0)
-        more = {"bound": bound, "surcharge": surcharge, "tau": tau}
-        out.append(ranked_intervals(*ends, asked.peers, alpha, asked.side, "stable", **more))
+        rank = asked.peers.rank(alpha)
+        level = np.empty(len(move))
+        for part in parts_of(fits.n, len(level)):
+            terms = [values + move[part, None] * norms for values, norms, move in lines]
+            level[part] = rank.take(part).kth(np.max(terms, axis=0))
+        level = fits.scale * level[found.place]
+        plain = fits.scale * rank.kth(np.broadcast_to(scores, (m, fits.n)))
+        low = eta[-1] - tau[-1] - level if -1 in eta else np.full(m, -np.inf)
+        high = eta[1] + tau[1] + level if 1 in eta else np.full(m, np.inf)
+        with np.errstate(invalid="ignore"):
+            extra = len(signs) * (level - plain) + sum(tau.values())
+        more = {
+            "surcharge": np.where(np.isnan(extra), 0.0, extra),
+            "tau": np.max(list(tau.values()), axis=0),
+        }
+        some = low <= high
+        ends = np.where(some, low, np.nan), np.where(some, high, np.nan)
+        made = ranked_intervals(*ends, asked.peers, alpha, asked.side, "stable", bound=bound, **more)
+        out.append(made)
     return out
-
-
-class _Moved:
-    """One term of the score and how far new rows can move it, at the steepest tilt.
-
-    ``scores`` (n,) are those of the training rows and ``norms`` how far each moves per unit of ``moves``
-    (g,), of which the new rows have those at ``place``; ``own`` (m,) are the moves of their own predictions
-    ``eta``.
-    """
-
-    def __init__(self, fits: Fits, rows: np.ndarray, bound: str, sign: int) -> None:
-        base = fits.base
-        found = reach(base, rows, bound)
-        slope = np.full(found.count, max(base.steepest(-1), base.steepest(1)))
-        ((_, metric, _, self.moves),) = found.groups(slope)
-        self.place = found.place
-        self.own = fits.scale * found.shift(slope)[found.place]
-        self.eta = base.predict(rows)
-        self.scores = sign * base.solution.r
-        self.norms = metric.rows
-
-
-def _stable_ends(
-    fits: BandFits, moved: dict[int, _Moved], rank: Rank, m: int
-) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
-    """Ends (m,) of the sets at one level, and what they owe to stability."""
-    terms = list(moved.values())
-    place = terms[0].place
-    moves = [term.moves for term in terms]
-    if not rank.shared:  # one mass per row
-        moves = [each[place] for each in moves]
-        place = np.arange(m)
-    level = np.empty(len(moves[0]))
-    size = max(1, _ENTRIES // fits.n)
-    for first in range(0, len(level), size):
-        part = np.arange(first, min(first + size, len(level)))
-        parts = [
-            term.scores + move[part, None] * term.norms for term, move in zip(terms, moves, strict=True)
-        ]
-        level[part] = rank.take(part).kth(np.max(parts, axis=0))
-    level = fits.scale * level[place]
-    scores = np.max([term.scores for term in terms], axis=0)
-    plain = fits.scale * rank.kth(np.broadcast_to(scores, (m, fits.n)))
-    low = moved[-1].eta - moved[-1].own - level if -1 in moved else np.full(m, -np.inf)
-    high = moved[1].eta + moved[1].own + level if 1 in moved else np.full(m, np.inf)
-    with np.errstate(invalid="ignore"):
-        extra = len(terms) * (level - plain) + sum(term.own for term in terms)
-    some = low <= high
-    ends = np.where(some, low, np.nan), np.where(some, high, np.nan)
-    return ends, np.where(np.isnan(extra), 0.0, extra)

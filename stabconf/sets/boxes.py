@@ -18,14 +18,15 @@ from ..losses import Loss
 from ..path import Polyline
 from ..rank import Peers, Rank
 from ..stability import Reach, default_bound, needs_range, reach
-from .candidates import parts_of
+from .candidates import candidate_p, parts_of
 from .fits import Fits
 from .intervals import Intervals, ranked_intervals
 from .parallel import Work, in_chunks
 from .request import Request
-from .score import FixedScale
+from .score import FixedScale, Score
+from .thresholds import Along
 
-__all__ = ["SeveralFits", "box_conformity", "exact_boxes", "score_unit", "stable_boxes"]
+__all__ = ["SeveralFits", "box_conformity", "exact_boxes", "joint_p", "score_unit", "stable_boxes"]
 
 _PERFECT = 1e-6  # of the response's scale: residuals below it are rounding errors of a perfect fit
 _ENTRIES = 2_000_000
@@ -356,17 +357,28 @@ def _halved(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray
 # Candidates -------------------------------------------------------------------------------------------
 
 
+Term = tuple[Fits, Score, float]  # a fit, what of its residuals is ranked, and one unit of it in scores
+
+
+def joint_p(
+    terms: Sequence[Term], row: np.ndarray, z: np.ndarray, peers: Peers, along: Along | None = None
+) -> np.ndarray:
+    """Exact p-values of a new row (p,) at candidates (g, q), a response for each term; rows are scored by
+    the largest of the terms."""
+    (row,), _ = terms[0][0].coordinates(row[None])
+    out = np.empty(len(z))
+    for part in parts_of(terms[0][0].n, len(z)):
+        scores, new, tie = [], [], np.zeros(1)
+        for (fits, score, share), values in zip(terms, z[part].T, strict=True):
+            r, e, near = fits.residuals(row, fits.responses(values))
+            scores.append(share * score.values(r))
+            new.append(share * score.own_values(e))
+            tie = np.maximum(tie, share * near)
+        out[part] = candidate_p(np.max(scores, axis=0), np.max(new, axis=0) - tie, peers, along)
+    return out
+
+
 def box_conformity(fits: SeveralFits, row: np.ndarray, z: np.ndarray, peers: Peers) -> np.ndarray:
     """Exact p-values of a new row (p,) at candidates (g, q)."""
-    (row,), _ = fits.coordinates(row[None])
-    out = np.empty(len(z))
-    for part in parts_of(fits.n, len(z)):
-        scores, new, tie = [], [], np.zeros(1)
-        for one, share, values in zip(fits.each, fits.shares, z[part].T, strict=True):
-            r, e, near = one.residuals(row, one.responses(values))
-            scores.append(share * np.abs(r))
-            new.append(share * np.abs(e))
-            tie = np.maximum(tie, share * near)
-        own = np.max(new, axis=0) - tie
-        out[part] = peers.p(np.max(scores, axis=0) >= own[:, None])
-    return out
+    terms = [(one, Score(), float(share)) for one, share in zip(fits.each, fits.shares, strict=True)]
+    return joint_p(terms, row, z, peers)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from ..rank import Peers
 from .candidates import exact_p, spread_out
 from .intervals import Intervals, assumed, ranked_intervals
 from .parallel import in_chunks
@@ -22,6 +21,7 @@ __all__ = ["grid", "root"]
 
 _DOUBLINGS = 60
 _TRIES = 10
+P = Callable[..., np.ndarray]  # p-values of one row at candidates
 Inside = Callable[[float], bool]
 
 
@@ -46,53 +46,59 @@ def grid(fits: Any, asked: Request) -> list[Intervals]:
 def _by_row(
     ends: Callable[..., np.ndarray], fits: Any, asked: Request, method: str, resolution: float
 ) -> list[Intervals]:
-    """`Intervals` from a function that gives the ends of one row at one level."""
+    """`Intervals` from a function that gives the ends of one row at all levels."""
     peers, m = asked.peers, len(asked.rows)
-    found = in_chunks(
-        partial(_ends_of, ends, fits, asked), np.arange(m), asked.n_jobs, asked.progress, size=1
-    )
+    some = partial(_ends_of, ends, fits, asked)
+    found = in_chunks(some, np.arange(m), asked.n_jobs, asked.progress, size=1)
     values = np.concatenate(found).reshape(m, len(asked.alphas), 2)
     words = f"the full conformal set to a resolution of {resolution:.2g}, assumed to be an interval"
     if peers.which is not None or peers.weights is not None:
         words = f"{words}; ranked{assumed(peers)}"
+    more: dict[str, Any] = {"certified": False, "guarantee": words}
     out = []
     for a, alpha in enumerate(asked.alphas):
         lower, upper = values[:, a].T.copy()
-        more: dict[str, Any] = {"certified": False, "guarantee": words}
         out.append(ranked_intervals(lower, upper, peers, alpha, asked.side, method, **more))
     return out
 
 
 def _ends_of(ends: Callable[..., np.ndarray], fits: Any, asked: Request, which: np.ndarray) -> np.ndarray:
     """Ends of some rows at each level."""
-    rows, own, peers = asked.rows, asked.own, asked.peers
-    each = [[ends(fits, asked, rows[i], own[i], a, peers.take(i)) for a in asked.alphas] for i in which]
-    return np.array(each)
+    out = []
+    for i in which:
+        known = {"score": asked.score, "peers": asked.peers.take(i), "own": asked.own[i]}
+        out.append(ends(fits, asked, i, partial(exact_p, fits, asked.rows[i], **known)))
+    return np.array(out)
 
 
-def _root_ends(
-    fits: Any, asked: Request, row: np.ndarray, own: float, alpha: float, peers: Peers
-) -> np.ndarray:
-    ends = np.array([-np.inf, np.inf])
-    if peers.open(alpha):
-        return ends
+def _root_ends(fits: Any, asked: Request, i: int, p: P) -> np.ndarray:
+    ends = np.tile([-np.inf, np.inf], (len(asked.alphas), 1))
+    for a, alpha in enumerate(asked.alphas):
+        if asked.peers.take(i).open(alpha):
+            continue
 
-    def inside(z: float) -> bool:
-        return bool(exact_p(fits, row, np.array([z]), asked.score, peers, own, refit=True)[0] > alpha)
+        def inside(z: float, alpha: float = alpha) -> bool:
+            return bool(p(z=np.array([z]), refit=True)[0] > alpha)
 
-    middle = _start(fits, asked, row, own, inside)
-    if middle is None:
-        return np.array([np.nan, np.nan])
-    for direction in DIRECTIONS[asked.side]:
-        ends[0 if direction < 0 else 1] = _end(inside, middle, direction, fits.spread, asked.tol)
+        middle = _start(fits, asked, i, inside)
+        if middle is None:
+            ends[a] = np.nan
+            continue
+        for direction in DIRECTIONS[asked.side]:
+            ends[a, 0 if direction < 0 else 1] = _end(inside, middle, direction, fits.spread, asked.tol)
     return ends
 
 
-def _start(fits: Any, asked: Request, row: np.ndarray, own: float, inside: Inside) -> float | None:
-    """A response in the set: the prediction, or what the fit predicts that has it as a response, and so
-    on; for one-sided sets one behind it. None if not found."""
-    at = float(fits.predict(row[None])[0])
-    middle = at + _least(fits, asked, own, at)
+def _start(fits: Any, asked: Request, i: int, inside: Inside) -> float | None:
+    """A response in the set: that of the smallest score at the prediction, or at what the fit predicts that
+    has it as a response, and so on; for one-sided sets one behind it. None if not found."""
+
+    def best(at: float) -> float:
+        """The response whose score is smallest at a prediction."""
+        return at + float(fits.scale * asked.score.own_centre(asked.own[i], float(fits.responses(at))))
+
+    row = asked.rows[i]
+    middle = best(float(fits.predict(row[None])[0]))
     if asked.score.sign:
         steps = [0.0, *(-asked.score.sign * fits.spread * 2.0**j for j in range(_DOUBLINGS))]
         return next((middle + step for step in steps if inside(middle + step)), None)
@@ -100,15 +106,8 @@ def _start(fits: Any, asked: Request, row: np.ndarray, own: float, inside: Insid
         if inside(middle):
             return middle
         _, (e,), _ = fits.refitted(row, fits.responses(np.array([middle])))
-        at = middle - fits.scale * float(e)
-        middle = at + _least(fits, asked, own, at)
+        middle = best(middle - fits.scale * float(e))
     return None
-
-
-def _least(fits: Any, asked: Request, own: float, prediction: float) -> float:
-    """The residual of the new row whose score is smallest."""
-    eta = float(fits.responses(prediction))
-    return float(fits.scale * asked.score.own_centre(own, eta))
 
 
 def _end(inside: Inside, start: float, direction: int, scale: float, tol: float) -> float:
@@ -127,14 +126,15 @@ def _end(inside: Inside, start: float, direction: int, scale: float, tol: float)
     return outside
 
 
-def _grid_ends(
-    fits: Any, asked: Request, row: np.ndarray, own: float, alpha: float, peers: Peers
-) -> np.ndarray:
+def _grid_ends(fits: Any, asked: Request, i: int, p: P) -> np.ndarray:
     z = spread_out(fits.y, asked.points)
-    inside = np.flatnonzero(exact_p(fits, row, z, asked.score, peers, own) > alpha)
-    if not len(inside):
-        return np.array([np.nan, np.nan])
-    step, last = z[1] - z[0], len(z) - 1
-    lower = -np.inf if inside[0] == 0 or asked.side == "upper" else z[inside[0]] - step
-    upper = np.inf if inside[-1] == last or asked.side == "lower" else z[inside[-1]] + step
-    return np.array([lower, upper])
+    values = p(z=z)
+    step = z[1] - z[0]
+    ends = np.full((len(asked.alphas), 2), np.nan)
+    for a, alpha in enumerate(asked.alphas):
+        inside = np.flatnonzero(values > alpha)
+        if len(inside):
+            lower = -np.inf if inside[0] == 0 or asked.side == "upper" else z[inside[0]] - step
+            upper = np.inf if inside[-1] == len(z) - 1 or asked.side == "lower" else z[inside[-1]] + step
+            ends[a] = lower, upper
+    return ends
