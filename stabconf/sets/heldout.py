@@ -12,7 +12,7 @@ weights that make them count alike (Lee, Barber and Willett, 2023). Any estimato
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -35,39 +35,13 @@ _ENTRIES = 2_000_000
 
 def split(fits: Any, asked: Request) -> list[Intervals]:
     """Split conformal intervals: one part of the training rows is fitted, the other calibrates."""
-    clusters = asked.folds if isinstance(asked.folds, Clusters) else None
-    parts = asked.parts
-    if clusters is not None:
-        parts = clusters.parts(len(asked.rows), parts)
-        _refuse_formula(asked)
-    units = fits.n if clusters is None else clusters.count
-    held, fitted = split_units(units, asked, 2 if clusters is None else 1)
-    count = len(held)
-    if clusters is not None:
-        held, fitted = clusters.rows(held), clusters.rows(fitted)
-    made = [_held_out(one, own, fitted, held) for one, own in _responses(fits, asked)]
-    scores = np.max([each for each, _, _ in made], axis=0)
-    groups = [(which, peers.among(held)) for which, peers in parts]
-    out = []
-    for alpha in asked.alphas:
-        levels = []
-        for which, peers in groups:
-            more: dict[str, Any] = {}
-            level = np.broadcast_to(peers.rank(alpha).kth(scores), len(which))
-            if asked.conditional is not None:
-                along = asked.conditional.among(held).take(which)
-                level = along.thresholds(Scores.fixed(scores, len(which)), alpha)
-                more["guarantee"] = along.guarantee(alpha, len(held))
-            levels.append((which, peers, level, more))
-        for _, centre, sigma in made:
-            each = []
-            for which, peers, level, more in levels:
-                ends = ends_around(asked.score, level, sigma[which], centre[which])
-                more = {**more, "centre": centre[which]}
-                each.append(ranked_intervals(*ends, peers, alpha, asked.side, "split", **more))
-            joined = join(each, [which for which, _ in groups])
-            out.append(joined if clusters is None else clusters.labelled(joined, count, 1.0 - alpha, ""))
-    return out
+    if not isinstance(asked.folds, Clusters):
+        held, fitted = split_units(fits.n, asked)
+        return _made(fits, asked, "split", [held], fitted)
+    if asked.conditional is not None:
+        raise AssumptionError("conditional= has no guarantee with clusters of rows: drop it, or folds=")
+    held, fitted = split_units(asked.folds.count, asked, least=1)
+    return _made(fits, asked, "split", [asked.folds.rows(held)], asked.folds.rows(fitted), len(held))
 
 
 def split_units(units: int, asked: Request, least: int = 2) -> tuple[np.ndarray, np.ndarray]:
@@ -79,26 +53,21 @@ def split_units(units: int, asked: Request, least: int = 2) -> tuple[np.ndarray,
     return order[:count], order[count:]
 
 
-def _refuse_formula(asked: Request) -> None:
-    if asked.conditional is not None:
-        raise AssumptionError("conditional= has no guarantee with clusters of rows: drop it, or folds=")
-
-
 def cross(fits: Any, asked: Request) -> list[Intervals]:
     """K-fold cross-conformal sets: hulls, with the pieces of sets that are not intervals."""
     if isinstance(asked.folds, Clusters):
         raise AssumptionError("method='cross' takes a number of folds: for clusters use method='cv+'")
-    return _folded(fits, asked, "cross", asked.folds)
+    return _made(fits, asked, "cross", _held_parts(fits, asked, asked.folds))
 
 
 def cv_plus(fits: Any, asked: Request) -> list[Intervals]:
     """CV+ intervals."""
-    return _folded(fits, asked, "cv+", asked.folds)
+    return _made(fits, asked, "cv+", _held_parts(fits, asked, asked.folds))
 
 
 def jackknife_plus(fits: Any, asked: Request) -> list[Intervals]:
     """Jackknife+ intervals: CV+ with one row per fold."""
-    return _folded(fits, asked, "jackknife+", fits.n)
+    return _made(fits, asked, "jackknife+", _held_parts(fits, asked, fits.n))
 
 
 def _responses(fits: Any, asked: Request) -> list[tuple[Any, Request]]:
@@ -108,20 +77,6 @@ def _responses(fits: Any, asked: Request) -> list[tuple[Any, Request]]:
         return [(fits, asked)]
     m = len(asked.rows)
     return [(one, replace(asked, scale=fits.part_scale(one, m))) for one in fits.each]
-
-
-def _held_out(
-    fits: Any, asked: Request, fitted: np.ndarray, held: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scores of the rows ``held`` from a fit to the rows ``fitted``, and its predictions and scales of new
-    rows."""
-    predict = fit_without(fits, asked, fitted, held)
-    score = _in_response(asked.score)
-    sigma = np.ones(len(asked.rows))
-    if asked.scale is not None:
-        trained, sigma = asked.scale.scales(fitted, fits.y[fitted] - predict(fits.X[fitted]))
-        score = replace(score, scale=trained)
-    return score.values(fits.y[held] - predict(fits.X[held]), held), predict(asked.rows), sigma
 
 
 def fit_without(
@@ -146,26 +101,6 @@ def ends_around(
     return centre + low, centre + high
 
 
-@dataclass(frozen=True)
-class _Folds:
-    """What the fits without each of K folds say.
-
-    Attributes
-    ----------
-    fold : (n,) array of int
-        The fold of each training row.
-    scores : (n,) array
-        Scores of the training rows from the fit without their fold.
-    predictions, sigma : (m, K) arrays
-        Predictions and scales of the new rows by each fit.
-    """
-
-    fold: np.ndarray
-    scores: np.ndarray
-    predictions: np.ndarray
-    sigma: np.ndarray
-
-
 def _held_parts(fits: Any, asked: Request, folds: int | Clusters) -> list[np.ndarray]:
     """The rows of each fold."""
     n = fits.n
@@ -179,63 +114,120 @@ def _held_parts(fits: Any, asked: Request, folds: int | Clusters) -> list[np.nda
     return np.array_split(order, folds)
 
 
-def _make_folds(fits: Any, asked: Request, parts: list[np.ndarray]) -> _Folds:
-    n = fits.n
-    shape = len(asked.rows), len(parts)
-    made = _Folds(np.empty(n, dtype=int), np.empty(n), np.empty(shape), np.empty(shape))
-    if len(parts) == n and asked.n_jobs != 1:
-        fits.without(0)  # what all such fits share is made before other processes get it
-    some = partial(_without, fits, asked, parts)
-    size = max(1, len(parts) // 100)
-    found = in_chunks(some, np.arange(len(parts)), asked.n_jobs, asked.progress, size=size, unit="fold")
-    each = [one for chunk in found for one in chunk]
-    for j, held in enumerate(parts):
-        made.fold[held] = j
-        made.scores[held], made.predictions[:, j], made.sigma[:, j] = each[j]
-    return made
-
-
-def _without(
-    fits: Any, asked: Request, parts: list[np.ndarray], folds: np.ndarray
+def _held_out(
+    fits: Any, asked: Request, parts: list[np.ndarray], fitted: np.ndarray | None, folds: np.ndarray
 ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """`_held_out` of some of the folds."""
-    every = np.arange(fits.n)
-    return [_held_out(fits, asked, np.delete(every, parts[j]), parts[j]) for j in folds]
+    """For some of the parts, the scores of its rows from the fit without them (or to the rows ``fitted``),
+    and that fit's predictions and scales of new rows."""
+    out = []
+    for held in (parts[j] for j in folds):
+        rest = np.delete(np.arange(fits.n), held) if fitted is None else fitted
+        predict = fit_without(fits, asked, rest, held)
+        score = _in_response(asked.score)
+        sigma = np.ones(len(asked.rows))
+        if asked.scale is not None:
+            trained, sigma = asked.scale.scales(rest, fits.y[rest] - predict(fits.X[rest]))
+            score = replace(score, scale=trained)
+        r = fits.y[held] - predict(fits.X[held])
+        out.append((score.values(r, held), predict(asked.rows), sigma))
+    return out
 
 
-def _folded(fits: Any, asked: Request, method: str, folds: int | Clusters) -> list[Intervals]:
-    """`Intervals` of all groups, one record per alpha (and response)."""
-    clusters = folds if isinstance(folds, Clusters) else None
-    parts = asked.parts if clusters is None else clusters.parts(len(asked.rows), asked.parts)
-    held = _held_parts(fits, asked, folds)
-    found = [_make_folds(one, own, held) for one, own in _responses(fits, asked)]
-    scores = np.max([made.scores for made in found], axis=0)
-    given = fits.given if folds == fits.n else ""  # folds of several rows learn units of their own
+def _made(
+    fits: Any,
+    asked: Request,
+    method: str,
+    parts: list[np.ndarray],
+    fitted: np.ndarray | None = None,
+    count: int | None = None,
+) -> list[Intervals]:
+    """`Intervals` from the scores of rows that were held out, part by part; one record per alpha (and
+    response). ``count`` is the number of clusters that calibrate, if not all do."""
+    clusters = asked.folds if isinstance(asked.folds, Clusters) else None
+    groups = asked.parts if clusters is None else clusters.parts(len(asked.rows), asked.parts)
+    fold = np.zeros(fits.n, dtype=int)
+    for j, held in enumerate(parts):
+        fold[held] = j
+    scores = np.full(fits.n, -np.inf)
+    found = []  # predictions and scales of the new rows by each fit, (m, K) each, for every response
+    size = max(1, len(parts) // 100)
+    for one, own in _responses(fits, asked):
+        if len(parts) == fits.n and asked.n_jobs != 1:
+            one.without(0)  # what all such fits share is made before other processes get it
+        some = partial(_held_out, one, own, parts, fitted)
+        chunks = in_chunks(
+            some, np.arange(len(parts)), asked.n_jobs, asked.progress, size=size, unit="fold"
+        )
+        each = [made for chunk in chunks for made in chunk]
+        for held, (values, _, _) in zip(parts, each, strict=True):
+            scores[held] = np.maximum(scores[held], values)
+        found.append([np.column_stack([made[column] for made in each]) for column in (1, 2)])
+    once = method == "split"
+    # Folds of several rows learn units of their own.
+    given = fits.given if not once and len(parts) == fits.n and clusters is None else ""
     out = []
     for alpha in asked.alphas:
-        for made in (replace(one, scores=scores) for one in found):
-            each = [_fold_intervals(made, asked, which, alpha, method, peers) for which, peers in parts]
-            joined = join(each, [which for which, _ in parts])
+        if once:
+            sets = [_split_intervals(found, scores, asked, parts[0], alpha, *group) for group in groups]
+        else:
+            ask = partial(_fold_intervals, scores, fold, asked, alpha, method)
+            sets = [[ask(*group, *made) for made in found] for group in groups]
+        for same in zip(*sets, strict=True):
+            joined = join(same, [which for which, _ in groups])
             if clusters is not None:
-                promise = max(0.0, 1.0 - 2.0 * alpha)
-                joined = clusters.labelled(joined, clusters.count, promise, " (1 - 2 alpha)")
+                promise = 1.0 - alpha if once else max(0.0, 1.0 - 2.0 * alpha)
+                words = "" if once else " (1 - 2 alpha)"
+                joined = clusters.labelled(joined, count or clusters.count, promise, words)
             out.append(replace(joined, guarantee=f"{joined.guarantee}{given}"))
     return out
 
 
+def _split_intervals(
+    found: list[list[np.ndarray]],
+    scores: np.ndarray,
+    asked: Request,
+    held: np.ndarray,
+    alpha: float,
+    rows: np.ndarray,
+    peers: Peers,
+) -> list[Intervals]:
+    """`Intervals` of one group of new rows for each response, from the rows ``held`` that calibrate."""
+    scores, peers = scores[held], peers.among(held)
+    more: dict[str, Any] = {}
+    level = np.broadcast_to(peers.rank(alpha).kth(scores), len(rows))
+    if asked.conditional is not None:
+        along = asked.conditional.among(held).take(rows)
+        level = along.thresholds(Scores.fixed(scores, len(rows)), alpha)
+        more["guarantee"] = along.guarantee(alpha, len(held))
+    out = []
+    for centre, sigma in ((values[rows, 0], scales[rows, 0]) for values, scales in found):
+        ends = ends_around(asked.score, level, sigma, centre)
+        more["centre"] = centre
+        out.append(ranked_intervals(*ends, peers, alpha, asked.side, "split", **more))
+    return out
+
+
 def _fold_intervals(
-    made: _Folds, asked: Request, rows: np.ndarray, alpha: float, method: str, peers: Peers
+    scores: np.ndarray,
+    fold: np.ndarray,
+    asked: Request,
+    alpha: float,
+    method: str,
+    rows: np.ndarray,
+    peers: Peers,
+    predictions: np.ndarray,
+    scales: np.ndarray,
 ) -> Intervals:
-    """`Intervals` of one group of new rows."""
+    """`Intervals` of one group of new rows, from the score of each training row and its ``fold`` (n,)."""
     m, rank = len(rows), peers.rank(alpha)
     lower, upper = np.full(m, -np.inf), np.full(m, np.inf)
     pieces: dict[int, tuple[tuple[float, float], ...]] = {}
     counts = method == "cross" and asked.side == "two-sided"  # how many rows agree, instead of ranking ends
-    size = max(1, _ENTRIES // len(made.scores))
+    size = max(1, _ENTRIES // len(scores))
     for first in range(0, 0 if np.all(peers.open(alpha)) else m, size):
         part = slice(first, min(first + size, m))
-        centre, sigma = (values[rows[part]][:, made.fold] for values in (made.predictions, made.sigma))
-        level = np.broadcast_to(made.scores, centre.shape)
+        centre, sigma = (values[rows[part]][:, fold] for values in (predictions, scales))
+        level = np.broadcast_to(scores, centre.shape)
         low, high = (rank.of(end) for end in ends_around(asked.score, level, sigma, centre))
         if not counts:
             near = replace(rank.take(part), which=None)
@@ -247,8 +239,8 @@ def _fold_intervals(
             lower[first + i], upper[first + i] = (found[0][0], found[-1][1]) if found else (np.nan, np.nan)
             if len(found) > 1:
                 pieces[first + i] = tuple(found)
-    words = _guarantee(alpha, peers, made.predictions.shape[1])
-    more = {"pieces": pieces, "guarantee": words, "centre": np.median(made.predictions[rows], axis=1)}
+    words = _guarantee(alpha, peers, predictions.shape[1])
+    more = {"pieces": pieces, "guarantee": words, "centre": np.median(predictions[rows], axis=1)}
     return ranked_intervals(lower, upper, peers, alpha, asked.side, method, **more)
 
 
