@@ -191,7 +191,7 @@ def stable_band(fits: BandFits, asked: Request) -> list[Intervals]:
     tau, eta, lines = {}, {}, []
     for sign in signs:
         base = fits.fits[sign].base
-        found = reach(base, asked.rows, bound, shared=asked.peers.own is None)  # with weights one mass a row
+        found = reach(base, asked.rows, bound, shared=asked.peers.own is None)  # weights: a mass per row
         slope = np.full(found.count, max(base.steepest(-1), base.steepest(1)))
         ((_, metric, _, move),) = found.groups(slope)
         lines.append((sign * base.solution.r, metric.rows, move))
