@@ -245,7 +245,7 @@ def test_constants_are_those_of_the_objective_that_is_fitted():
     assert ols["lambda"] == 0 and ols["rho"] == np.inf and ols["nu"] == 1.0
 
 
-def test_the_summary_says_the_constants_and_the_formula_of_tau():
+def test_the_detailed_summary_says_the_constants_and_the_formula_of_tau():
     X, y, _ = paper_rows()
     data = frame_of(X, y)
     for res, tau in (
@@ -253,8 +253,9 @@ def test_the_summary_says_the_constants_and_the_formula_of_tau():
         (stabconf.fit("y ~ x0", data, penalty=0.0), "No stability bound applies"),
         (stabconf.conformal(smf.ols("y ~ x0", data).fit()), "tau_i = |l'(z - mu_0(x_N))| |x_i| |x_N|"),
     ):
-        text = " ".join(str(res.summary()).split())
+        text = " ".join(str(res.summary(details=True)).split())
         assert "Constants: rho" in text and "lambda" in text and tau in text
+        assert "Constants" not in str(res.summary())
 
 
 @pytest.mark.parametrize("length", [1.5, 2.0, 3.0])

@@ -19,6 +19,7 @@ from ..rank import Peers
 from ..sets import Along, Fits, Intervals, PairScore, check_bound, conformity, make_intervals, row_tau
 from ..sets.quality import errors_of, pseudo_r2
 from ..show.plots import draw_influence
+from ..show.summary import constants_note
 from ..stability import BOUNDS, default_bound, named_constants
 from ..threads import one_thread
 from .asking import PValues, ask_p_values, label_sets
@@ -103,6 +104,9 @@ class ObjectiveResults(Presentation):
         tau = None if none else BOUNDS[bound].formula(loss, penalised)
         out.attrs = {"bound": None if none else bound, "tau": tau}
         return out
+
+    def _detail_notes(self) -> list[str]:
+        return [constants_note(self)]
 
     def conformity(
         self,

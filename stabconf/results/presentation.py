@@ -35,6 +35,10 @@ class Presentation(Figures):
     def _fit_summary(self) -> FitSummary:
         raise NotImplementedError
 
+    def _detail_notes(self) -> list[str]:
+        """What a summary with details says below its tables."""
+        return []
+
     def summary(self, alpha: Level = None, details: bool = False) -> Summary:
         """Summary tables: the fit and how good it is, the coefficients, and what the intervals promise.
 
@@ -44,8 +48,8 @@ class Presentation(Figures):
             Level of the intervals, whose widths are those at 20 of the training design points;
             `width_report` is about all of them.
         details : bool
-            Add what the intervals rest on: order statistic, distance to the exact sets, and widths and
-            bounds of the stable method.
+            Add what the intervals rest on: order statistic, distance to the exact sets, widths and bounds
+            of the stable method, and the constants of the paper.
 
         Returns
         -------
@@ -73,7 +77,8 @@ class Presentation(Figures):
         more = None
         if details and not isinstance(made, str):
             more = stability_lines(made, self._attempt(rows, level, self._enclosing))
-        return add_intervals(self._fit_summary(), made, where, more)
+        last = self._detail_notes() if details else []
+        return add_intervals(self._fit_summary(), made, where, more, last)
 
     def _attempt(self, rows: Rows, alpha: float, method: str) -> Intervals | str:
         """Two-sided `Intervals`, or the reason why the method refuses."""

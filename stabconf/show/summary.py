@@ -22,6 +22,7 @@ from .tables import Table, cell, latex_escaped, percent, shortened, told_apart
 __all__ = [
     "FitSummary",
     "add_intervals",
+    "constants_note",
     "stability_lines",
     "summarise",
     "summarise_estimator",
@@ -89,7 +90,7 @@ def summarise(results: _Results, design: Design, solution: Any) -> FitSummary:
         *_fit_tables("Regularised robust regression", results, design, left, _quality(results)),
         _coefficient_table(design, ["coef", "standardized"], columns),
     ]
-    return FitSummary(tables, [_R2, *_fit_notes(results, design), _constants_note(results)])
+    return FitSummary(tables, [_R2, *_fit_notes(results, design)])
 
 
 def summarise_estimator(results: _Results, design: Design, tau: str | None) -> FitSummary:
@@ -164,15 +165,19 @@ def summarise_model(results: _Results, design: Design) -> FitSummary:
         _coefficient_table(design, ["coef"], [results.params]),
     ]
     notes = [_R2, "Coefficients are those of statsmodels.", *recipe.notes]
-    return FitSummary(tables, [*notes, *_transformed_note(design), _constants_note(results)])
+    return FitSummary(tables, [*notes, *_transformed_note(design)])
 
 
 def add_intervals(
-    fit: FitSummary, made: _Intervals | str, where: str, more: list[tuple[str, str]] | None = None
+    fit: FitSummary,
+    made: _Intervals | str,
+    where: str,
+    more: list[tuple[str, str]] | None = None,
+    last: Sequence[str] = (),
 ) -> FitSummary:
     """The summary of a fit, with a table of its intervals at the points ``where`` says: `Intervals`, or why
-    there are none. ``more`` are lines of detail, from `stability_lines`."""
-    notes = [note.split("] ", 1)[1] for note in fit.notes]
+    there are none. ``more`` are lines of detail, from `stability_lines`, ``last`` notes of detail."""
+    notes = [*(note.split("] ", 1)[1] for note in fit.notes), *last]
     if isinstance(made, str):
         return FitSummary(fit.tables, [f"No intervals: {made}.", *notes])
     widths = made.width[np.isfinite(made.width)]
@@ -303,7 +308,7 @@ def _fit_notes(results: _Results, *designs: Design) -> list[str]:
     return notes
 
 
-def _constants_note(results: _Results) -> str:
+def constants_note(results: _Results) -> str:
     """The constants of the paper and the tau that they give."""
     known = results.constants
     told = ", ".join(f"{name} {_number(value)}" for name, value in known.items())
