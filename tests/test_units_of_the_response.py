@@ -56,6 +56,49 @@ def test_coverage_widths_and_figures_are_in_units_of_the_response(positive, figu
     assert res.plot_widths(new, alpha=0.2, units="response").get_xlabel().endswith("for w")
 
 
+@pytest.mark.parametrize("fit", [stabconf.fit, stabconf.fit_quantiles])
+def test_p_values_of_candidates_in_units_of_the_response_are_those_of_their_transforms(positive, fit):
+    res = fit("np.log(w) ~ x", positive.iloc[:60])
+    new, z = positive.iloc[60:63], [2.0, 7.0, 20.0]
+    made = res.conformity(new, z, units="response")
+    np.testing.assert_array_equal(made, res.conformity(new, np.log(z)))
+    assert made.index.get_level_values("z").tolist() == z * 3
+    with pytest.raises(InputError, match=r"z=-1.0 is not a response that np.log\(w\) can have"):
+        res.conformity(new, [-1.0, 2.0], units="response")
+
+
+def test_a_predictive_distribution_answers_in_units_of_the_response(positive, figures):
+    new, y = positive.iloc[60:64], positive["w"].iloc[60:64]
+    res = stabconf.fit("np.log(w) ~ x", positive.iloc[:60])
+    plain, made = res.predictive(new), res.predictive(new, units="response")
+    assert "Predictive of w:" in repr(made)
+    np.testing.assert_allclose(made.predicted_mean, np.exp(plain.predicted_mean))
+    np.testing.assert_allclose(made.quantile([0.1, 0.9]), np.exp(plain.quantile([0.1, 0.9])))
+    np.testing.assert_allclose(made.quantile(0.999), np.inf)
+    np.testing.assert_allclose(made.upper_steps, np.exp(plain.upper_steps))
+    np.testing.assert_array_equal(made.cdf(y), plain.cdf(np.log(y)))
+    np.testing.assert_array_equal(made.widened, plain.widened)
+    steps = np.sort(np.column_stack([made.upper_steps, made.lower_steps]), axis=1)
+    grid = np.append(np.linspace(0.0, 2 * steps.max(), 200_001), y.iloc[0])
+    grid.sort()
+    share = (1 + np.searchsorted(steps[0], grid[:-1], side="right")) / (steps.shape[1] + 2)
+    share[grid[:-1] < steps[0, 0]], share[grid[:-1] >= steps[0, -1]] = 0.0, 1.0
+    area = np.sum((share - (grid[:-1] >= y.iloc[0])) ** 2 * np.diff(grid))
+    assert made.crps(y).iloc[0] == pytest.approx(area, rel=1e-3)
+    assert made.plot(0).get_xlabel() == "w"
+
+
+def test_the_conformity_function_is_drawn_in_units_of_the_response(positive, figures):
+    res = stabconf.fit("np.log(w) ~ x", positive.iloc[:60])
+    row = positive.iloc[[60]]
+    ax = res.plot_conformity(row, alpha=0.2, units="response", z_hat=2.0)
+    assert ax.get_xlabel() == "candidate for w" and ax.get_xlim()[0] > 0
+    ends = res.conf_int_conformal(row, alpha=0.2, units="response").to_numpy()[0]
+    drawn = np.concatenate([line.get_xdata() for line in ax.get_lines()])
+    assert all(np.isclose(drawn, end).any() for end in ends)
+    assert np.isclose(ax.collections[-1].get_offsets()[0, 0], np.exp(2.0))
+
+
 def test_the_observed_response_is_the_column_itself_to_the_last_digit(positive):
     res = stabconf.fit("np.log(w) ~ x", positive.iloc[:60])
     made = res.augment(positive.iloc[60:], alpha=0.2, units="response")

@@ -68,6 +68,14 @@ class ResponseUnits:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(self.forward(np.asarray(values, dtype=float)), dtype=float)
 
+    def candidates(self, values: np.ndarray, response: str) -> np.ndarray:
+        """The same for values that the model's ``response`` must be able to have."""
+        made = self.there(values)
+        strays = values[~np.isfinite(made)]
+        if len(strays):
+            raise InputError(f"z={strays[0]} is not a response that {response} can have: leave it out")
+        return made
+
     def observed(self, frame: pd.DataFrame, y: np.ndarray | None) -> np.ndarray | None:
         """Responses of the rows of a frame: its column where it has one, for digits get lost on the way
         there and back; else from the model's responses ``y``, None where these are not known."""

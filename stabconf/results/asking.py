@@ -23,7 +23,19 @@ from ..sets import Intervals, cut
 from ..sets.intervals import Pieces
 from .advice import warn_about, warn_of_thresholds
 from .lazy import is_lazy, lazy_intervals
-from .options import Groups, New, Numbers, Options, PerRow, Side, as_along, as_folds, as_responses, as_scale
+from .options import (
+    Groups,
+    New,
+    Numbers,
+    Options,
+    PerRow,
+    Side,
+    Units,
+    as_along,
+    as_folds,
+    as_responses,
+    as_scale,
+)
 from .rows import Rows
 
 if TYPE_CHECKING:
@@ -161,9 +173,13 @@ def ask_p_values(
     values: PValues,
     conditional: str | None = None,
     z_hat: PerRow = None,
+    units: Units = None,
 ) -> pd.DataFrame:
-    """The frame of ``conformity``, a column per name."""
+    """The frame of ``conformity``, a column per name; candidates are in ``units``."""
     candidates, given = check_candidates(z, results._design.y)
+    own = as_units(units, results._design)
+    if own is not None:
+        candidates = own.candidates(candidates, results._design.response)
     rows, index = results._rows(exog)
     each = np.broadcast_to(candidates, (len(rows), len(candidates)))
     out, pins = _p_values(results, exog, each, groups, weights, len(names), values, conditional, z_hat)

@@ -24,7 +24,7 @@ from ..sets.quality import errors_of
 from ..sets.request import check_side
 from ..show.summary import FitSummary, summarise_estimator
 from .asking import PValues, ask_p_values
-from .options import Among, Groups, New, Numbers, Options, PerRow, Side, as_responses
+from .options import Among, Groups, New, Numbers, Options, PerRow, Side, Units, as_responses
 from .presentation import Presentation
 from .rows import Rows
 from .spec import EstimatorSpec
@@ -76,6 +76,7 @@ class EstimatorResults(Presentation):
         groups: Groups = None,
         weights: PerRow = None,
         conditional: str | None = None,
+        units: Units = None,
         n_jobs: int | None = None,
         progress: bool | None = None,
     ) -> pd.DataFrame:
@@ -88,8 +89,9 @@ class EstimatorResults(Presentation):
             New rows.
         z : float or sequence of float
             Candidate responses, the same for every row.
-        side, z_hat, groups, weights, conditional, n_jobs, progress : optional
-            As in `conf_int_conformal`; with several ``z_hat`` the bounds are the best of them.
+        side, z_hat, groups, weights, conditional, units, n_jobs, progress : optional
+            As in `conf_int_conformal`; with several ``z_hat`` the bounds are the best of them. With
+            ``units`` candidates are given in units of the response itself.
 
         Returns
         -------
@@ -113,7 +115,7 @@ class EstimatorResults(Presentation):
         check_side(side)
         values = partial(estimator_conformity, self._fits, Score.of(side), n_jobs, progress)
         names = ("p", "p_lo", "p_up", "gap")
-        return ask_p_values(self, exog, z, groups, weights, names, values, conditional, z_hat)
+        return ask_p_values(self, exog, z, groups, weights, names, values, conditional, z_hat, units)
 
     def tau(self, exog: New = None, z_hat: PerRow = "prediction") -> pd.DataFrame:
         """The stability bounds in use: how far each prediction moves, at most, when the response of the new

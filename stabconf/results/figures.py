@@ -12,6 +12,7 @@ import pandas as pd
 from ..checks import check_alpha, check_candidates, check_one_alpha
 from ..data.bins import crossed
 from ..data.frames import check_duplicates, numbers
+from ..data.response_units import as_units
 from ..errors import AssumptionError, InputError, InputTypeError
 from ..show.coverage import coverage_table
 from ..show.plots import (
@@ -25,7 +26,7 @@ from ..show.plots import (
 )
 from ..show.shown import Shown
 from .exchangeability import CheckedResults
-from .options import Bound, Level, New, Numbers, PerRow, Side
+from .options import Bound, Level, New, Numbers, PerRow, Side, Units
 from .penalty_path import as_penalties, stability_path
 from .showing import check_judged, coverage_by, responses_of, shown_of, shown_of_levels
 from .spec import ModelSpec
@@ -128,6 +129,7 @@ class Figures(CheckedResults):
         bound: Bound = None,
         ax: Axes = None,
         z_hat: PerRow = None,
+        units: Units = None,
     ) -> Axes:
         """The conformity function of one row: p, between p_lo and p_up, with the set marked.
 
@@ -144,6 +146,8 @@ class Figures(CheckedResults):
             Where it is drawn; a new figure by default.
         z_hat : float, "prediction", callable or list of these, optional
             Responses whose fits the bounds are taken from, as in `conformity`; they are marked.
+        units : {"response"} or pair of functions, optional
+            As in `conf_int_conformal`; ``z`` is then in units of the response itself.
 
         Examples
         --------
@@ -160,19 +164,27 @@ class Figures(CheckedResults):
                 f"new has {len(shown.frame)} rows, {int(np.isnan(shown.lower).sum())} of them with missing "
                 "values: give one complete row, new.iloc[[0]] say"
             )
+        own = as_units(units, self._design)
         lower, upper = shown.lower[0], shown.upper[0]
         if z is None:
             count = 201 if self._full_sets == "exact" else 41
-            z = _candidates(lower, upper, shown.mean[0], self._design.y, count)
-        candidates = np.sort(check_candidates(z, self._design.y)[0])
+            candidates = _candidates(lower, upper, shown.mean[0], self._design.y, count)
+        else:
+            candidates = np.sort(check_candidates(z, self._design.y)[0])
+            candidates = candidates if own is None else own.candidates(candidates, self._design.response)
         given = {"bound": bound, "z_hat": z_hat}
         more = {name: value for name, value in given.items() if value is not None}
         p = self.conformity(new, candidates, side, **more)
         # Without bounds the curve itself stands for them.
         exact, low, high = (p.get(name, p["p"]).to_numpy() for name in ("p", "p_lo", "p_up"))
         pieces = next(iter(shown.attrs["pieces"].values()), [(lower, upper)])
-        labels = shown.attrs["alpha"], shown.mean[0], shown.attrs["response"]
         (pinned,) = p.attrs.get("z_hat", [()])
+        places = [candidates, np.array(pieces), shown.mean[0], np.array(pinned)]
+        name = shown.attrs["response"]
+        if own is not None:
+            places, name = [own.back(each) for each in places], own.response
+        candidates, pieces, mean, pinned = places
+        labels = shown.attrs["alpha"], float(mean), name
         return draw_conformity(candidates, exact, low, high, pieces, *labels, ax, pinned)
 
     def plot_widths(

@@ -24,7 +24,7 @@ from ..stability import BOUNDS, default_bound, named_constants
 from ..threads import one_thread
 from .asking import PValues, ask_p_values, label_sets
 from .figures import Axes
-from .options import Among, Bound, Groups, Level, New, Numbers, Options, PerRow, Side
+from .options import Among, Bound, Groups, Level, New, Numbers, Options, PerRow, Side, Units
 from .predictive import Predictive
 from .presentation import Presentation
 from .rows import Rows
@@ -118,6 +118,7 @@ class ObjectiveResults(Presentation):
         weights: PerRow = None,
         conditional: str | None = None,
         z_hat: PerRow = None,
+        units: Units = None,
     ) -> pd.DataFrame:
         """The conformity function: exact p-values of candidate responses, between stability bounds.
 
@@ -139,6 +140,9 @@ class ObjectiveResults(Presentation):
             (the paper's pi_lo(z, z_hat) and pi_up(z, z_hat), literally so with ``bound="paper"``), by
             default from the fit without it. Of several responses the largest ``p_lo`` and the smallest
             ``p_up`` count.
+        units : {"response"} or pair of functions, optional
+            As in `conf_int_conformal`: candidates are then given in units of the response itself, ``z_hat``
+            as the model has it.
 
         Returns
         -------
@@ -161,7 +165,7 @@ class ObjectiveResults(Presentation):
         """
         values = self._p_of(side, check_bound(self._fits, bound, side))
         names = ("p", "p_lo", "p_up", "gap")
-        return ask_p_values(self, exog, z, groups, weights, names, values, conditional, z_hat)
+        return ask_p_values(self, exog, z, groups, weights, names, values, conditional, z_hat, units)
 
     def _p_of(self, side: Side, bound: str | None = None) -> PValues:
         def values(
@@ -176,6 +180,7 @@ class ObjectiveResults(Presentation):
         exog: New = None,
         *,
         scale: PerRow = None,
+        units: Units = None,
         n_jobs: int | None = None,
         progress: bool | None = None,
     ) -> Predictive:
@@ -187,6 +192,8 @@ class ObjectiveResults(Presentation):
             New rows; the training design points by default.
         scale, n_jobs, progress : optional
             As in `conf_int_conformal`, with a fixed scale.
+        units : {"response"} or pair of functions, optional
+            As in `conf_int_conformal`: responses and quantiles are then in units of the response itself.
 
         Returns
         -------
@@ -209,7 +216,8 @@ class ObjectiveResults(Presentation):
         1  0.008  0.013
         """
         options = {"scale": scale, "n_jobs": n_jobs, "progress": progress}
-        return Predictive(self, exog, {name: value for name, value in options.items() if value is not None})
+        given = {name: value for name, value in options.items() if value is not None}
+        return Predictive(self, exog, given, units)
 
     def influence(self) -> pd.DataFrame:
         """How far each training row moves its own prediction, and each coefficient.

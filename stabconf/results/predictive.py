@@ -13,12 +13,13 @@ import pandas as pd
 
 from ..checks import check_one_alpha, check_shares, is_count
 from ..data.frames import by_label, copied
+from ..data.response_units import as_units
 from ..errors import InputError, InputTypeError
 from ..rank import conformal_rank
 from ..sets.intervals import assumed
 from ..show.plots import draw_predictive
 from .asking import ask_one_sided
-from .options import Level, New, Options
+from .options import Level, New, Options, Units
 
 if TYPE_CHECKING:
     from .objective import ObjectiveResults
@@ -64,8 +65,12 @@ class Predictive:
     0  195.0  516.0
     """
 
-    def __init__(self, results: "ObjectiveResults", exog: New, options: Options) -> None:
+    def __init__(
+        self, results: "ObjectiveResults", exog: New, options: Options, units: Units = None
+    ) -> None:
         self._results = results
+        self._asked = units
+        self._units = as_units(units, results._design)
         self._exog = copied(exog)
         self._options = copied(options)
         self._found: dict[tuple[Step, int], np.ndarray] = {}
@@ -75,7 +80,7 @@ class Predictive:
 
     def __repr__(self) -> str:
         rows = f"{len(self.index)} row{'' if len(self.index) == 1 else 's'}"
-        return f"<Predictive of {self._results._design.response}: {rows}, steps of 1/{self.nobs + 1}>"
+        return f"<Predictive of {self._response}: {rows}, steps of 1/{self.nobs + 1}>"
 
     def __len__(self) -> int:
         return len(self.index)
@@ -92,19 +97,19 @@ class Predictive:
     @property
     def predicted_mean(self) -> pd.Series:
         """Predictions."""
-        return self._results.predict(self._exog)
+        return self._results.predict(self._exog, self._asked)
 
     @property
     def upper_steps(self) -> pd.DataFrame:
         """Where the lower distribution function steps up: ``quantile(k / N)`` for k = 1..n, a column
         each."""
-        return self._frame(self._steps("upper"))
+        return self._frame(self._back(self._steps("upper")))
 
     @property
     def lower_steps(self) -> pd.DataFrame:
         """Where the upper distribution function steps up: ``quantile(k / N, step="lower")`` for k = 1..n, a
         column each."""
-        return self._frame(self._steps("lower"))
+        return self._frame(self._back(self._steps("lower")))
 
     @property
     def widened(self) -> pd.Series:
@@ -147,7 +152,7 @@ class Predictive:
         _check_step(step)
         levels, single = check_shares(q, "q", "a probability", "such as 0.9, or several")
         alphas = [1.0 - level if step == "upper" else level for level in levels]
-        out = self._ends(step, alphas)
+        out = self._back(self._ends(step, alphas))
         if single:
             return pd.Series(out[:, 0], index=self.index, name=levels[0])
         return pd.DataFrame(out, index=self.index, columns=pd.Index(levels, name="q"))
@@ -236,7 +241,7 @@ class Predictive:
         """
         at = _as_values(y, self.index)
         out = np.full(len(self), np.nan)
-        both = np.sort(np.concatenate([self._steps("upper"), self._steps("lower")], axis=1), axis=1)
+        both = np.sort(np.concatenate([self._sorted("upper"), self._sorted("lower")], axis=1), axis=1)
         for i in np.flatnonzero(~np.isnan(both).any(axis=1) & ~np.isnan(at)):
             finite = both[i][np.isfinite(both[i])]
             out[i] = _crps(np.clip(both[i], finite[0], finite[-1]), at[i]) if len(finite) else np.inf
@@ -268,7 +273,7 @@ class Predictive:
         if np.isnan(steps[0]).any():
             raise InputError(f"row={row!r} has a missing value: give the place of a complete row")
         prediction = float(self.predicted_mean.iloc[row])
-        return draw_predictive(*steps, prediction, self._results._design.response, y, ax)
+        return draw_predictive(*steps, prediction, self._response, y, ax)
 
     # Steps -----------------------------------------------------------------------------------------
 
@@ -296,8 +301,17 @@ class Predictive:
         return self._ends(step, list(1.0 - shares if step == "upper" else shares))
 
     def _sorted(self, step: Step) -> np.ndarray:
-        """The same without the tolerance of ends, by which they may be out of order."""
-        return np.sort(self._steps(step), axis=1)
+        """The same in the units asked for, without the tolerance of ends, by which they may be out of
+        order."""
+        return np.sort(self._back(self._steps(step)), axis=1)
+
+    def _back(self, values: np.ndarray) -> np.ndarray:
+        """Values of the model's response in the units asked for."""
+        return values if self._units is None else self._units.back(values)
+
+    @property
+    def _response(self) -> str:
+        return self._results._design.response if self._units is None else self._units.response
 
     def _frame(self, steps: np.ndarray) -> pd.DataFrame:
         columns = pd.Index(np.arange(1, self.nobs + 1), name="k")

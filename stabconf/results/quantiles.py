@@ -190,6 +190,7 @@ class QuantileResults(Presentation):
         groups: Groups = None,
         weights: PerRow = None,
         conditional: str | None = None,
+        units: Units = None,
     ) -> pd.DataFrame:
         """Exact p-values ``p`` of candidate responses, as in `Results.conformity`.
 
@@ -202,7 +203,7 @@ class QuantileResults(Presentation):
         [0.275, 0.03]
         """
         values = self._p_of(side, pair)
-        return ask_p_values(self, exog, z, groups, weights, ("p",), values, conditional)
+        return ask_p_values(self, exog, z, groups, weights, ("p",), values, conditional, None, units)
 
     def _p_of(self, side: Side, pair: Sequence[float] | None = None) -> PValues:
         band = self._band(pair, side)
