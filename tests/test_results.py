@@ -487,5 +487,8 @@ def test_a_prediction_keeps_the_alpha_that_it_was_given(frame, kind):
     assert made.conf_int(0.2).attrs["alpha"] == made.summary_frame(alpha=0.2).attrs["alpha"] == 0.2
     several = CLASSES[kind](frame).get_prediction(frame.iloc[:2], alpha=[0.1, 0.2])
     assert several.conf_int().shape == (2, 4)
+    pd.testing.assert_frame_equal(made.conf_int(obs=True, alpha=0.2), made.conf_int(0.2))
+    with pytest.raises(AssumptionError, match="obs=False asks for an interval of the mean"):
+        made.conf_int(obs=False)
     with pytest.raises(InputTypeError, match="takes one number"):
         several.summary_frame()

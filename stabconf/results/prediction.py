@@ -7,7 +7,7 @@ import pandas as pd
 
 from ..data.frames import collected, copied, in_kind
 from ..data.groups import as_ranking
-from ..errors import InputTypeError
+from ..errors import AssumptionError, InputTypeError
 from ..sets import FixedScale
 from .options import Level, New, Numbers, Options, as_scale
 
@@ -34,8 +34,13 @@ class Prediction:
         """Predictions of the fit to all training rows."""
         return self._results.predict(self._exog, self._options.get("units"))
 
-    def conf_int(self, alpha: Numbers = None) -> pd.DataFrame:
-        """Conformal intervals for new responses."""
+    def conf_int(self, alpha: Numbers = None, obs: bool = True) -> pd.DataFrame:
+        """Conformal intervals for new responses; ``obs=True``, as in statsmodels, says no more than that."""
+        if not obs:
+            raise AssumptionError(
+                "obs=False asks for an interval of the mean, which needs assumptions on the noise: conformal "
+                "intervals are for new responses, obs=True"
+            )
         alpha = self._alpha if alpha is None else alpha
         return self._results.conf_int_conformal(self._exog, alpha=alpha, **self._options)
 
