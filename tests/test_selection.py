@@ -69,7 +69,10 @@ def test_the_plot_marks_the_chosen_penalty(frame, figures):
         ({"random_state": -1}, "random_state=-1 is not allowed"),
         ({"criterion": "nothing"}, "criterion='nothing' is unknown: give one of width, loss"),
         ({"penalties": []}, r"penalties=\[\] is empty"),
-        ({"pilot": 12, "alpha": 0.01}, "infinite at every penalty"),
+        (
+            {"pilot": 12, "alpha": 0.01},
+            "infinite at every penalty: give pilot=124 or more rows",
+        ),
     ],
 )
 def test_what_cannot_be_chosen_is_said(frame, options, words):

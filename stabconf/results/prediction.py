@@ -35,11 +35,11 @@ class Prediction:
         return self._results.predict(self._exog, self._options.get("units"))
 
     def conf_int(self, alpha: Numbers = None, obs: bool = True) -> pd.DataFrame:
-        """Conformal intervals for new responses; ``obs=True``, as in statsmodels, says no more than that."""
+        """Conformal intervals for new responses; ``obs=True`` says so, as in statsmodels."""
         if not obs:
             raise AssumptionError(
-                "obs=False asks for an interval of the mean, which needs assumptions on the noise: conformal "
-                "intervals are for new responses, obs=True"
+                "obs=False asks for an interval of the mean, which needs assumptions on the noise: "
+                "conformal intervals are for new responses, obs=True"
             )
         alpha = self._alpha if alpha is None else alpha
         return self._results.conf_int_conformal(self._exog, alpha=alpha, **self._options)

@@ -5,6 +5,7 @@ penalty chosen on those same n rows knows them and not the new one, and that sym
 chosen on other rows is a constant to them, like the formula, and the guarantee stands as it is.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +19,7 @@ from ..data.design import Design, build_design
 from ..data.formulas import caller_scope
 from ..errors import InputError, quietly
 from ..losses import Loss
+from ..rank import conformal_rank
 from ..results.fitting import fit_in_scope
 from ..results.penalty_path import as_penalties, mean_finite
 from ..results.regression import Results
@@ -169,7 +171,7 @@ def select_penalty(
             bar.update()
     path = pd.DataFrame({"penalty": penalties, "criterion": values.mean(axis=0), "se": _errors(values)})
     path["coverage"] = coverage.mean(axis=0)
-    best = _best(path)
+    best = _best(path, alpha, folds)
     path["chosen"] = path["penalty"] == best
     results = fit(frame.iloc[rest], penalty=best)
     return Selection(best, path, criterion, frame.index[np.sort(order[:count])], results)
@@ -220,13 +222,15 @@ def _errors(values: np.ndarray) -> np.ndarray:
     return se
 
 
-def _best(path: pd.DataFrame) -> float:
+def _best(path: pd.DataFrame, alpha: float, folds: int) -> float:
     """The largest penalty whose criterion is within one standard error of the smallest."""
     values = path["criterion"].to_numpy()
     if not np.isfinite(values).any():
+        outside = next(n for n in itertools.count(1) if conformal_rank(alpha, n) <= n)
+        needed = next(n for n in itertools.count(outside) if n - -(-n // folds) >= outside)
         raise InputError(
-            "the intervals of the pilot rows are infinite at every penalty: give a larger pilot, a larger "
-            "alpha, or criterion='loss'"
+            f"the intervals of the pilot rows are infinite at every penalty: give pilot={needed} or more "
+            "rows, a larger alpha, or criterion='loss'"
         )
     least = np.nanargmin(values)
     near = values <= values[least] + np.nan_to_num(path["se"].to_numpy()[least])
