@@ -8,7 +8,7 @@ from matplotlib.collections import LineCollection, PathCollection
 from sklearn.linear_model import LinearRegression
 
 import stabconf
-from stabconf.errors import AssumptionError, InputError, InputTypeError, SampleSizeWarning
+from stabconf.errors import AssumptionError, DataWarning, InputError, InputTypeError, SampleSizeWarning
 
 pytestmark = pytest.mark.usefixtures("figures")
 
@@ -90,6 +90,20 @@ def test_infinite_ends_go_to_the_edge_and_are_said(half):
     assert "goes on to infinity (40)" in legend(ax) and np.isfinite(ax.get_ylim()).all()
     ax = res.plot_intervals(new, alpha=0.1, side="upper")
     assert "90 % upper bound" in legend(ax) and not any("infinity" in words for words in legend(ax))
+
+
+def test_ends_far_beyond_all_responses_go_to_the_edge_and_are_said():
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"x": rng.uniform(-1.0, 1.0, 220), "g": ["rare"] * 3 + ["other"] * 217})
+    data["y"] = data["x"] + rng.uniform(-1.0, 1.0, 220)
+    bands = stabconf.fit_quantiles("y ~ x + g", data.iloc[1:200])
+    new = data.iloc[[0, *range(200, 220)]]
+    with pytest.warns(DataWarning, match=r"1 of 21 bands is very wide \(the first 0\)"):
+        ends = bands.conf_int_conformal(new, alpha=0.1)
+        ax = bands.plot_intervals(new, alpha=0.1)
+    low, high = ax.get_ylim()
+    assert ends["upper"].iloc[0] > high > max(ends["upper"].iloc[1:].max(), new["y"].max())
+    assert "goes on beyond the axis (1)" in legend(ax) and high - low < 10 * np.ptp(data["y"])
 
 
 def test_training_rows_are_called_that(half):

@@ -13,7 +13,7 @@ from ..data.units import ColumnUnits
 from ..errors import AssumptionError, DataWarning, InputError, InputTypeError, warn_user
 from ..losses import Quantile
 from ..penalties import Penalty
-from ..rank import Peers
+from ..rank import Peers, conformal_rank
 from ..sets import BAND_METHODS, Along, BandFits, Fits, Intervals, band_conformity, make_intervals
 from ..show.summary import FitSummary, summarise_quantiles
 from ..threads import one_thread
@@ -178,7 +178,36 @@ class QuantileResults(Presentation):
                 "raise penalty",
                 DataWarning,
             )
+        else:
+            self._warn_of_wide(out, made, units)
         return in_kind(out, kind)
+
+    def _warn_of_wide(self, out: pd.DataFrame, fitted: pd.DataFrame, units: Units) -> None:
+        """Warn of exact bands, at the largest alpha, that are wide because the fits follow the new
+        response: three times as wide as with the training fits, and above half the range of responses."""
+        alpha = float(np.max(out.attrs["alpha"]))
+        k, y, (low, high) = conformal_rank(alpha, self.nobs), self._design.y, out.attrs["pair"]
+        if out.attrs["method"] != "exact" or out.attrs["side"] != "two-sided" or k > len(y):
+            return
+        trained = self.predict()
+        scores = np.maximum(trained[low].to_numpy() - y, y - trained[high].to_numpy())
+        stretch = np.sort(scores)[k - 1]
+        plain = np.column_stack([fitted[low] - stretch, fitted[high] + stretch])
+        own = as_units(units, self._design)
+        if own is not None:
+            plain, y = own.back(plain), own.back(y)
+        ends = out if out.columns.nlevels == 1 else out[alpha]
+        width = (ends["upper"] - ends["lower"]).to_numpy()
+        limit = np.maximum(3.0 * np.ptp(plain, axis=1), 0.5 * np.ptp(y))
+        wide = out.index[(width > limit) & np.isfinite(width)]
+        if len(wide):
+            rows = ", ".join(map(str, wide[:5]))
+            warn_user(
+                f"{len(wide)} of {len(out)} bands {'is' if len(wide) == 1 else 'are'} very wide (the first "
+                f"{rows}): so few training rows are like these that the fitted quantiles follow any "
+                "response; merge rare levels, raise penalty, or give in_range=True",
+                DataWarning,
+            )
 
     def conformity(
         self,

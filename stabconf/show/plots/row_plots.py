@@ -37,7 +37,7 @@ def draw_intervals(
     limits = _limits(shown)
     _draw_ends(ax, shown, places, limits, levels is None)
     if shown.attrs["side"] == "two-sided":
-        _mark_infinite(ax, shown, places, limits)
+        _mark_beyond(ax, shown, places, limits)
     if shown.y is not None:
         what = "training response" if shown.training else "response"
         inside = (shown.lower <= shown.y) & (shown.y <= shown.upper)
@@ -76,9 +76,16 @@ def _places(x: pd.Series | None, mean: np.ndarray) -> tuple[np.ndarray, list[str
 
 
 def _limits(shown: Shown, margin: float = 0.04) -> tuple[float, float]:
-    """Limits of an axis that hold all that is finite, with a margin by the range."""
-    values = np.concatenate([shown.mean, shown.lower, shown.upper, [] if shown.y is None else shown.y])
-    values = values[np.isfinite(values)]
+    """Limits of an axis, with a margin by the range, that hold predictions, responses and all ends but
+    those far beyond them, which would leave nothing else to be seen."""
+    core = np.concatenate([shown.mean, [] if shown.y is None else shown.y])
+    core, ends = core[np.isfinite(core)], np.concatenate([shown.lower, shown.upper])
+    ends = ends[np.isfinite(ends)]
+    widths = shown.widths[np.isfinite(shown.widths)]
+    if len(core) and len(widths):
+        reach = 3.0 * max(float(np.ptp(core)), float(np.median(widths)))
+        ends = ends[(core.min() - reach <= ends) & (ends <= core.max() + reach)]
+    values = np.concatenate([core, ends])
     if len(values) == 0:
         return 0.0, 1.0
     low, high = float(values.min()), float(values.max())
@@ -115,11 +122,14 @@ def _is_curve(mean: np.ndarray) -> bool:
     return int(np.sum(ups[1:] != ups[:-1])) <= 4 + len(mean) // 50
 
 
-def _mark_infinite(ax: "Axes", shown: Shown, places: np.ndarray, limits: tuple[float, float]) -> None:
-    """Triangles where an end is infinite."""
-    label = f"goes on to infinity ({int(np.sum(np.isinf(shown.widths)))})"
-    for ends, height, marker in ((shown.upper, limits[1], "^"), (shown.lower, limits[0], "v")):
-        at = np.sort(places[np.isinf(ends)])
+def _mark_beyond(ax: "Axes", shown: Shown, places: np.ndarray, limits: tuple[float, float]) -> None:
+    """Triangles where an end is infinite, or beyond the axis."""
+    below, above = shown.lower < limits[0], shown.upper > limits[1]
+    rows = below | above
+    where = "to infinity" if np.all(np.isinf(shown.widths[rows])) else "beyond the axis"
+    label = f"goes on {where} ({int(np.sum(rows))})"
+    for far, height, marker in ((above, limits[1], "^"), (below, limits[0], "v")):
+        at = np.sort(places[far])
         if len(at):
             at = at[:: max(1, len(at) // 25)]  # a few say it
             look: dict[str, Any] = {"marker": marker, "color": BLUE, "clip_on": False, "zorder": 4}
