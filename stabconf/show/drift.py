@@ -147,8 +147,7 @@ class ExchangeabilityCheck:
             )
         else:
             where = (
-                f"which shows over all rows (Kolmogorov-Smirnov, p = {self.uniformity:.2g}), not from a "
-                "certain row on"
+                f"over all rows (Kolmogorov-Smirnov, p = {self.uniformity:.2g}), not from a certain row on"
             )
         verb = "departs" if len(others) == 1 else "depart"
         more = f"; {' and '.join(others)} {verb} too" if others else ""
