@@ -103,7 +103,8 @@ def _boxes(ax: "Axes", values: list[np.ndarray], names: list[str], colours: list
     for place, each in zip(places, finite, strict=True):
         if len(each) <= _FEW:
             spread = 0.18 * np.sin(2.4 * np.arange(len(each)))  # the golden angle: no two beside each other
-            ax.scatter(each, place + spread, s=6, color=BLACK, linewidths=0, zorder=3)
+            alpha = float(np.clip(20.0 / max(len(each), 1), 0.2, 0.8))  # the box stays in sight
+            ax.scatter(each, place + spread, s=6, color=BLACK, alpha=alpha, linewidths=0, zorder=3)
     ax.set_yticks(places, names)
 
 
@@ -175,12 +176,15 @@ def draw_influence(
     places = np.argsort(-np.abs(values), kind="stable")[:_NAMED]
     places = places[values[places] != 0.0]
     ax.scatter(residuals[places], values[places], s=26, facecolors="none", edgecolors=RED)
-    for at in places:
-        side = -1 if residuals[at] > np.median(residuals) else 1  # towards the middle of the figure
+    places = places[np.argsort(values[places], kind="stable")]
+    sides = np.where(residuals[places] > np.median(residuals), -1, 1)  # towards the middle of the figure
+    for i in np.flatnonzero(np.diff(values[places]) < 0.05 * np.ptp(values)):  # at nearly one height: apart
+        sides[i : i + 2] = (-1, 1) if residuals[places[i]] < residuals[places[i + 1]] else (1, -1)
+    for at, side in zip(places, sides, strict=True):
         ax.annotate(
             short(moves.index[at], 18),
             (residuals[at], values[at]),
-            xytext=(5 * side, 3),
+            xytext=(5 * int(side), 3),
             textcoords="offset points",
             ha="left" if side > 0 else "right",
             fontsize="small",
