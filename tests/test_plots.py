@@ -157,8 +157,9 @@ def test_far_and_equal_widths_can_be_drawn():
     attrs = {"alpha": 0.1, "side": "two-sided", "response": "y"}
     far = np.append(np.random.default_rng(0).normal(1.0, 1e-9, 500), 1e12)
     assert sum(bar.get_height() for bar in draw_widths(far, None, None, attrs).patches) == 501
-    same = draw_widths(np.full(30, 2.0), None, None, attrs)
+    same = draw_widths(2.0 + 1e-12 * np.arange(100), None, None, attrs)
     assert same.get_xlim()[0] < 2.0 < same.get_xlim()[1]
+    assert [bar.get_height() for bar in same.patches if bar.get_height()] == [100]
 
 
 @pytest.mark.parametrize("loss", ["lad", "huber"])

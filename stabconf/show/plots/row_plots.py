@@ -155,7 +155,7 @@ def draw_pairs(pair: tuple[Shown, Shown], boxes: np.ndarray, ax: "Axes | None" =
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import to_rgba
 
-    ax = new_axes(ax, 5.6, 4.8, grid="both")
+    ax = new_axes(ax, 6.4, 4.8, grid="both")
     one, two = pair
     rest = np.setdiff1d(np.arange(len(one.mean)), boxes)
     if one.y is not None and two.y is not None and len(rest):

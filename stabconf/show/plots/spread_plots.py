@@ -81,6 +81,7 @@ def _histogram(ax: "Axes", widths: np.ndarray) -> None:
         flat = float(np.ptp(finite)) <= 1e-6 * abs(middle)  # all the same but for rounding
         limits = (0.9 * middle, 1.1 * middle) if flat and middle else None
         bins = int(np.clip(np.sqrt(len(finite)), 8, 40))  # not "auto": a far width would make millions
+        bins += flat and bins % 2 == 0  # the one width is in the middle of a bar, not between two
         ax.hist(finite, bins, range=limits, color=BAND, edgecolor=BLUE, linewidth=0.7)
         ax.axvline(middle, color=BLACK, linewidth=1.4, linestyle="--", label=f"median {cell(middle)}")
         ax.axvline(mean, color=BLACK, linewidth=1.4, linestyle=":", label=f"mean {cell(mean)}")
