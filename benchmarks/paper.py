@@ -22,7 +22,7 @@ from common import (
     friedman1,
     parse_arguments,
 )
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from paper_curves import (
     EPOCHS,
     figure_1,
@@ -197,7 +197,7 @@ def box_plots(results, models):
             ]
             for median in drawn["medians"]:
                 median.set(color="black")
-            ax.set_yticks(range(1, len(methods) + 1), labels[::-1], fontsize=6)
+            ax.set_yticks(range(1, len(methods) + 1), labels[::-1], fontsize=7)
             ax.set_title(f"{name.split(',')[0]}: {model}", fontsize=8)
             ax.tick_params(axis="x", labelsize=7)
             longest, shortest = max(map(np.max, lengths)), min(map(np.min, lengths))
@@ -206,6 +206,8 @@ def box_plots(results, models):
                 ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if longest < 500 * shortest else (1,)))
                 ax.xaxis.set_major_formatter("{x:g}")
                 ax.xaxis.set_minor_formatter(NullFormatter())
+            else:
+                ax.xaxis.set_major_locator(MaxNLocator(4))
     for ax in axes[-1]:
         ax.set_xlabel("length", fontsize=8)
     return figure

@@ -266,4 +266,4 @@ def _network_panel(ax, table, share, points):
     ax.plot(z, made["p"], color="black", linewidth=1.2, label="p(z), by refits")
     ax.plot(z, made["p_up"], color=RED, linestyle="-.", label="p_up, T |x| / N")
     ax.plot(z, without, color=RED, linestyle=":", label="p_up, |x| / N")
-    _finish(ax, f"T = {share:g} N = {T}")
+    _finish(ax, f"{T} epochs ({share:g} N)")
