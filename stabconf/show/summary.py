@@ -96,7 +96,7 @@ def summarise(results: _Results, design: Design, solution: Any) -> FitSummary:
 def summarise_estimator(results: _Results, design: Design, tau: str | None) -> FitSummary:
     """The `Summary` of an estimator; ``tau`` says who answers for its stability bounds, None where there
     are none."""
-    left = [("Estimator:", shortened(results._described(), 20))]
+    left = [("Estimator:", shortened(results._described(), 18))]
     tables = _fit_tables("Regression by an estimator", results, design, left, _quality(results))
     notes = [
         "Errors are those at the training rows, which flexible estimators can make as small as they like."
@@ -241,7 +241,7 @@ def _quality(results: _Results) -> _Pairs:
 
 
 def _model_lines(model: Any, loss: str) -> _Pairs:
-    return [("Loss:", shortened(loss, 20)), ("Penalty:", shortened(model.penalty.describe(), 20))]
+    return [("Loss:", shortened(loss, 20)), ("Penalty:", shortened(model.penalty.describe(), 18))]
 
 
 def _converged(results: _Results, steps: int) -> tuple[str, str]:
@@ -256,7 +256,7 @@ def _fit_tables(
     title: str, results: _Results, design: Design, left: _Pairs, right: _Pairs
 ) -> list[SimpleTable]:
     """The formula, and what was fitted, to which rows, and how."""
-    fitted = [("Dep. Variable:", shortened(design.response, 20)), *left]
+    fitted = [("Dep. Variable:", shortened(design.response, 18)), *left]
     formula = _formula_table(title, results.model.formula)
     return [formula, _pairs(None, fitted, [*_row_lines(design), *right])]
 
