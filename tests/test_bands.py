@@ -1,6 +1,7 @@
 """Quantile fits and the conformal band between two of them, against refits of both at candidates."""
 
 import pickle
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -87,6 +88,19 @@ def test_ends_of_the_conformal_band_flip_the_p_value(
 ):
     """Also where the quantiles cross: (0.9, 0.1) always do."""
     assert_set_is_exact(draw(kind, seed, n, min(p, 2 * n), penalty, l1_ratio), pair, side, alpha)
+
+
+@pytest.mark.parametrize("l1_ratio", [0.0, 0.5])
+def test_bands_of_mostly_tied_responses_have_each_fit_in_the_scale_of_its_own_level(l1_ratio):
+    """Counts that are mostly 0: the quartiles tie, and the scale is the mean distance from the centre,
+    which differs between the levels."""
+    for seed in range(4):
+        drawn = draw("tied", seed, n=24, p=3, penalty=0.001, l1_ratio=l1_ratio)
+        counts = np.random.default_rng(seed).poisson(0.25, drawn.n).astype(float)
+        drawn = replace(drawn, y=2.0 * counts)
+        lower, upper = (training_location_scale(drawn.y, q)[1] for q in (0.05, 0.95))
+        assert lower != upper
+        assert_set_is_exact(drawn, (0.05, 0.95), "two-sided", 0.2)
 
 
 @pytest.mark.parametrize("side", TERMS)

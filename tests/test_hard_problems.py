@@ -6,9 +6,11 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from referee import conic_minimiser
 
 import stabconf
-from stabconf import Huber, LogCosh, Power
+from stabconf import Huber, Linex, LogCosh, Power
+from stabconf.sets import Fits, conformity
 
 
 def frame_of(X, y=None):
@@ -183,3 +185,30 @@ def test_a_row_outside_of_what_training_spans_is_fitted_exactly_whatever_its_res
     above = np.sum(res.resid.to_numpy() >= 0)
     upper = res.conformity(new, [-50.0, 0.0, 50.0], side="upper")["p"]
     np.testing.assert_allclose(upper, (1 + above) / 13)
+
+
+@pytest.mark.parametrize("seed", [24, 30, 36])
+def test_p_values_of_linex_with_a_lasso_and_more_columns_than_rows_are_those_of_refits(seed):
+    """The fit follows such a row closely; fits that were given up on the way were taken as they were."""
+    rng = np.random.default_rng(seed)
+    n, p = 11, 20
+    X = np.column_stack([np.ones(n), rng.standard_normal((n, p - 1))])
+    new = np.append(1.0, rng.standard_normal(p - 1))
+    y = 2.0 * X[:, 1] + 2.0 * rng.standard_normal(n)
+    loss, ridge, lasso = Linex(0.5), np.zeros(p), np.append(0.0, np.full(p - 1, float(n)))
+    solving = {"solver": "auto", "tol": 1e-8, "max_iter": 1000}
+    fits = Fits.in_own_unit(X, y, loss, ridge, lasso, np.zeros(p), solving)
+    candidates = np.array([-8.0, 0.5, 7.0, 12.0, 18.0])
+    for z, made in zip(candidates, conformity(fits, new, candidates, "two-sided", None)[0], strict=True):
+        rows, responses = np.vstack([X, new]), np.append(y, z)
+        r = np.abs(responses - rows @ conic_minimiser(rows, responses, loss, ridge, lasso))
+        low, high = ((1 + np.sum(r[:-1] >= r[-1] + near)) / (n + 1) for near in (1e-4, -1e-4))
+        assert low <= made <= high, (z, made, low, high)
+
+
+def test_a_set_is_found_where_a_lasso_leaves_no_coefficient():
+    data = pd.DataFrame({"g": [f"id{i}" for i in range(12)], "y": np.arange(12.0) - 5.5})
+    res = stabconf.fit("y ~ g - 1", data, loss="huber", penalty=10.0, l1_ratio=0.5)
+    assert not res.params_standardized.any()
+    ends = res.conf_int_conformal(data[:1], alpha=0.5)
+    assert ends["lower"].iloc[0] < ends["upper"].iloc[0]

@@ -36,11 +36,12 @@ _BOUNDS = ("norm", "paper")
 
 
 class BandFits:
-    """The two fits of a band, of the same rows; loss and centre differ."""
+    """The two fits of a band, of the same rows; loss and centre differ, and the scale where most responses
+    are tied: both are in that of the upper fit here."""
 
     def __init__(self, lower: Fits, upper: Fits) -> None:
-        self.fits = {-1: lower, 1: upper}
-        self.n = lower.n
+        self.fits = {-1: lower.in_unit(upper.scale), 1: upper}
+        self.n = upper.n
         self.centre, self.scale = upper.centre, upper.scale  # the units of sets
         self.loss: Loss = upper.loss
 

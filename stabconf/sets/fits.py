@@ -46,6 +46,7 @@ Residuals = tuple[np.ndarray, np.ndarray, np.ndarray]  # training rows' (g, n), 
 _BLUR = 1e-6  # of the scale: what vanishing ridge weights may change
 _FAR = 100.0  # how far the prediction of a new row follows its response, relative to its residual
 _NEWTON = 150
+_MISSED = 1e-9  # of a response that a tilted fit was to have, relative to its terms
 _ENTRIES = 2_000_000  # of arrays with one row per fit
 
 
@@ -128,14 +129,18 @@ class Fits:
         parts: Parts | None = None,
     ) -> "Fits":
         """Fits to responses as they are: the same objective, in a unit in which numbers are moderate."""
-        unit, factor = location_scale(y, None)[1], 1.0
-        known = loss.rescaled(unit)
-        if known is None:
-            unit = 1.0
-        else:
-            loss, factor = known
-        weights = ridge * unit**2 / factor, lasso * unit / factor
-        return cls(X, y, loss, *weights, 0.0, unit, start / unit, solving, parts)
+        own = cls(X, y, loss, ridge, lasso, 0.0, 1.0, start, solving, parts)
+        return own.in_unit(location_scale(y, None)[1])
+
+    def in_unit(self, unit: float) -> "Fits":
+        """The same fits of responses in another unit; in their own where the loss has no other."""
+        ratio = unit / self.scale
+        known = self.loss.rescaled(ratio)
+        if known is None or ratio == 1.0:
+            return self
+        loss, factor = known
+        weights = {"ridge": self.ridge * ratio**2 / factor, "lasso": self.lasso * ratio / factor}
+        return replace(self, loss=loss, scale=unit, start=self.start / ratio, solved=None, **weights)
 
     def __post_init__(self) -> None:
         simplest, factor = self.loss.simplest()
@@ -314,12 +319,16 @@ class Fits:
         far = bending and self.base.base_root.norms(row[None])[0] ** 2 > _FAR
         steep = bending and math.isinf(self.loss.lipschitz)
         for i in np.argsort(w):
-            solution = None if far else self.augmented(row, w[i], start)
-            if solution is None or (steep and not solution.success):
-                r[i], e[i], start = _tilted_to(self, row, w[i], start)
-            else:
+            solution = self.augmented(row, w[i], start)
+            if not solution.success:  # far responses: a fit that goes through the new row is nearer
+                through = start + (w[i] - row @ start) / (row @ row or 1.0) * row
+                solution = min(solution, self.augmented(row, w[i], through), key=lambda each: each.fun)
+            known = _tilted_to(self, row, w[i], start) if far or (steep and not solution.success) else None
+            if known is None:
                 self.check_refit(solution)
                 r[i], e[i], start = solution.r[:-1], solution.r[-1], solution.x
+            else:
+                r[i], e[i], start = known
             theta[i] = start
         return r, e, ties_of(self.problem.X, theta)
 
@@ -358,25 +367,30 @@ class Fits:
 
 def _tilted_to(
     fits: Fits, row: np.ndarray, w: float, start: np.ndarray
-) -> tuple[np.ndarray, float, np.ndarray]:
+) -> tuple[np.ndarray, float, np.ndarray] | None:
     """Residuals of the training rows, of the new one, and coefficients at a response, for a row that the
     fit follows closely: its residual would be a small difference of large numbers, and is found as the one
-    whose tilted fit has this response."""
+    whose tilted fit has this response. None where no certified fit has it."""
     away = w - float(row @ fits.base.solution.x)
-    found: dict[float, np.ndarray] = {}
+    found: dict[float, Solution] = {}
 
     def beyond(size: float) -> float:
         """How far the response with a residual of this size lies beyond ``w``."""
         e = math.copysign(size, away)
         if size not in found:
             tilt = -float(fits.loss.derivative(e)) * row
-            near = found[min(found, key=lambda each: abs(each - size))] if found else start
-            found[size] = minimise(replace(fits.problem, tilt=tilt), near, max_iter=_NEWTON).x
-        return math.copysign(1.0, away) * (float(row @ found[size]) + e - w)
+            near = found[min(found, key=lambda each: abs(each - size))].x if found else start
+            found[size] = minimise(replace(fits.problem, tilt=tilt), near, max_iter=_NEWTON)
+        return math.copysign(1.0, away) * (float(row @ found[size].x) + e - w)
 
     low, high = 0.0, min(1.0, abs(away))
     while high < abs(away) and not beyond(high) >= 0:
         low, high = high, min(4.0 * high, abs(away))
-    size = optimize.toms748(beyond, low, high, rtol=1e-12) if beyond(low) < 0 <= beyond(high) else low
-    theta = found[size] if size in found else found[min(found, key=lambda each: abs(each - size))]
-    return fits.problem.v - fits.problem.X @ theta, math.copysign(size, away), theta
+    if not beyond(low) < 0 <= beyond(high):
+        return None
+    size = optimize.toms748(beyond, low, high, rtol=1e-12)
+    missed = abs(beyond(size))
+    fit = found[size]
+    if not (fit.success and missed <= _MISSED * (abs(w) + float(np.abs(row) @ np.abs(fit.x)))):
+        return None
+    return fits.problem.v - fits.problem.X @ fit.x, math.copysign(size, away), fit.x
