@@ -145,9 +145,9 @@ def _made(
     response). ``count`` is the number of clusters that calibrate, if not all do."""
     clusters = asked.folds if isinstance(asked.folds, Clusters) else None
     groups = asked.parts if clusters is None else clusters.parts(len(asked.rows), asked.parts)
+    ranked = np.concatenate(parts)  # the rows that have scores
     fold = np.zeros(fits.n, dtype=int)
-    for j, held in enumerate(parts):
-        fold[held] = j
+    fold[ranked] = np.repeat(np.arange(len(parts)), [len(held) for held in parts])
     scores = np.full(fits.n, -np.inf)
     found = []  # predictions and scales of the new rows by each fit, (m, K) each, for every response
     size = max(1, len(parts) // 100)
@@ -159,9 +159,9 @@ def _made(
             some, np.arange(len(parts)), asked.n_jobs, asked.progress, size=size, unit="fold"
         )
         each = [made for chunk in chunks for made in chunk]
-        for held, (values, _, _) in zip(parts, each, strict=True):
-            scores[held] = np.maximum(scores[held], values)
-        found.append([np.column_stack([made[column] for made in each]) for column in (1, 2)])
+        values, *new = zip(*each, strict=True)
+        scores[ranked] = np.maximum(scores[ranked], np.concatenate(values))
+        found.append([np.array(columns).T for columns in new])
     once = method == "split"
     # Folds of several rows learn units of their own.
     given = fits.given if not once and len(parts) == fits.n and clusters is None else ""
