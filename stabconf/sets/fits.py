@@ -139,8 +139,9 @@ class Fits:
         if known is None or ratio == 1.0:
             return self
         loss, factor = known
-        weights = {"ridge": self.ridge * ratio**2 / factor, "lasso": self.lasso * ratio / factor}
-        return replace(self, loss=loss, scale=unit, start=self.start / ratio, solved=None, **weights)
+        ridge, lasso = self.ridge * ratio**2 / factor, self.lasso * ratio / factor
+        start = self.start / ratio
+        return replace(self, loss=loss, ridge=ridge, lasso=lasso, scale=unit, start=start, solved=None)
 
     def __post_init__(self) -> None:
         simplest, factor = self.loss.simplest()
