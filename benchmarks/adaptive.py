@@ -231,7 +231,7 @@ def cost_table(report, data_dir, count, repeats, seed):
         }
         for method, fit in fits.items():
             whole, results = best_time(fit, repeats)
-            parts = list(results._levels.values()) if method == EXACT else [results]
+            parts = list(results._each.values()) if method == EXACT else [results]
             alone = sum(solver_time(part, repeats) for part in parts)
             options = {"alpha": ALPHA, "progress": False} | ({"scale": "MedInc"} if method == FIXED else {})
             new = table.sample(count, random_state=seed).drop(columns=TARGET)

@@ -15,12 +15,12 @@ from matplotlib.figure import Figure
 
 import stabconf
 from stabconf.demo import ALPHA, FORMULA, households
-from stabconf.results.presentation import Presentation
+from stabconf.results.figures import Figures
 
 INSIDE, OUTSIDE, BAND = "#2b6a6c", "#c8452d", "#bfd8d2"
 
 
-def draw(ax: Axes, results: Presentation, held: pd.DataFrame, title: str) -> None:
+def draw(ax: Axes, results: Figures, held: pd.DataFrame, title: str) -> None:
     """The intervals along income, and the households that were held out, inside and outside."""
     grid = {"income": np.linspace(held["income"].min(), held["income"].max(), 120)}
     ends = results.conf_int_conformal(grid, alpha=ALPHA)

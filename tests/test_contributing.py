@@ -10,7 +10,7 @@ from test_layout import ROOT
 
 import stabconf
 from stabconf.losses import LOSSES
-from stabconf.results.presentation import Presentation
+from stabconf.results.figures import Figures
 from stabconf.sets import METHODS, SCORES
 from stabconf.show.report import content
 from stabconf.statsmodels_plugin.adapters import _ADAPTERS
@@ -30,8 +30,8 @@ def registries(monkeypatch, tmp_path, figures):
     for registry, entries in before:
         registry.clear()
         registry.update(entries)
-    if hasattr(Presentation, "plot_ladder"):
-        del Presentation.plot_ladder
+    if hasattr(Figures, "plot_ladder"):
+        del Figures.plot_ladder
 
 
 def added(heading):

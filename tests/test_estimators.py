@@ -14,7 +14,7 @@ from sklearn.neural_network import MLPRegressor
 import stabconf
 from stabconf import AssumptionError, InputError, InputTypeError
 from stabconf.rank import conformal_rank
-from stabconf.results.rows import Rows
+from stabconf.results.asking import Asked, Rows
 from stabconf.sets import ESTIMATOR_METHODS, EstimatorFits, make_intervals
 from stabconf.study.comparison import oracle
 
@@ -337,7 +337,7 @@ def test_width_owed_to_the_bounds_is_said(frame, new, side):
         fitted(frame, LinearRegression(), tau=t).conf_int_conformal(new, **ask) for t in (tau, 0.0)
     )
     res = fitted(frame, LinearRegression(), tau=tau)
-    (made,) = res._intervals(Rows(res._new_rows(new)[0]), [0.1], "replace_one", side, {})
+    (made,) = res._intervals(Asked(Rows(res._new_rows(new)[0]), [0.1], "replace_one", side))
     moved = sum(np.abs(wide[end] - plain[end]) for end in wide if np.isfinite(wide[end]).all())
     np.testing.assert_allclose(moved, 7.0 * (2 if side == "two-sided" else 1))
     np.testing.assert_allclose(made.surcharge, moved)

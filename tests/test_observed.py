@@ -146,9 +146,9 @@ def counted(frame, monkeypatch):
     res = stabconf.fit("y ~ x1 + g", frame.iloc[::2])
     calls, intervals = [], type(res)._intervals
 
-    def count(self, rows, alphas, method, *rest):
-        calls.append((method, len(rows)))
-        return intervals(self, rows, alphas, method, *rest)
+    def count(self, asked):
+        calls.append((asked.method, len(asked.rows)))
+        return intervals(self, asked)
 
     monkeypatch.setattr(type(res), "_intervals", count)
     return res, calls

@@ -69,7 +69,7 @@ def test_answers_stay_the_same_where_most_rows_are_left_out(loss, alpha, monkeyp
     for side in ("two-sided", "upper"):
         res = stabconf.fit("y ~ x + g", data, loss=loss, penalty=0.1)
         predictor = shipped(res.predictor(alpha, side, "stable"))
-        assert len(predictor._sets.stable[alpha].base.solution.r) == 1000
+        assert len(predictor._fits.stable[alpha].base.solution.r) == 1000
         assert_same(res, predictor, NEW.iloc[:20], alpha, side, ["stable"])
 
 

@@ -738,7 +738,7 @@ def test_leverages_in_a_report_are_those_of_the_weighted_design(tmp_path):
     frame, new = drawn(0)
     res = smf.wls(FORMULA, frame, weights=frame["w"]).fit()
     made = stabconf.conformal(res, alpha=0.2)
-    rows = made._rows_as_fitted(None, {})
+    rows = made._rows(None)[0].as_fitted
     own = leverages(rows, rows[:0])[0]
     root = np.sqrt(frame["w"])
     whitened = sm.OLS(root * frame["y"], arrays_of(frame)[1].mul(root, axis=0)).fit()

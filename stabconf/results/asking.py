@@ -1,28 +1,28 @@
 """One question to the sets, from a user's frame to labelled numbers.
 
-`BaseResults.conf_int_conformal` and ``conformity`` come here: rows that lack a value are set aside, groups
-and weights become peers, options become arrays, and the answer gets the labels of the rows.
+`BaseResults.conf_int_conformal` comes here: rows that lack a value are set aside, groups and weights become
+peers, options become arrays, and the answer gets the labels of the rows. What is asked of the sets is one
+record, `Asked`; intervals of the last few questions are kept.
 """
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from ..checks import check_alpha, check_candidates, is_number
-from ..data.design import Design
+from ..checks import check_alpha, check_one_alpha, is_number
 from ..data.frames import collected, in_kind
 from ..data.groups import Ranking, as_ranking
-from ..data.response_units import ResponseUnits, as_units
-from ..errors import InputError, InputTypeError
+from ..data.response_units import as_units
+from ..errors import AssumptionError, InputError, InputTypeError
 from ..rank import Peers
-from ..sets import Intervals, cut
+from ..sets import METHODS, Intervals, Method, PairScore, cut, make_intervals
 from ..sets.intervals import Pieces
-from .advice import warn_about, warn_of_thresholds
-from .lazy import is_lazy, lazy_intervals
+from .labels import box_frame, interval_frame, level_frame, warn_about, warn_of_thresholds
 from .options import (
     Groups,
     New,
@@ -30,39 +30,125 @@ from .options import (
     Options,
     PerRow,
     Side,
-    Units,
     as_along,
     as_folds,
     as_responses,
     as_scale,
 )
-from .rows import Rows
 
 if TYPE_CHECKING:
     from .base import BaseResults
 
-__all__ = [
-    "PER_LEVEL",
-    "PValues",
-    "ask_intervals",
-    "ask_one_sided",
-    "ask_own_p",
-    "ask_p_values",
-    "label_sets",
-]
+__all__ = ["Asked", "Rows", "ask_intervals", "given_options", "make_arrays", "ranked"]
 
-# p-values, and their bounds where there are any, of one row (p,) at candidates (g,), among its peers or
-# along a design, or along None: (1 or more, g); where z_hat is given, it is told these responses too (b,).
-PValues = Callable[..., np.ndarray]
-
-# Attributes of an interval frame that are those of its `Intervals`; and those that differ by level.
-_KEPT = ("method", "bound", "side", "alpha", "k", "n", "certified", "guarantee", "stability_share")
-PER_LEVEL = {"tol", "loose", "k", "stability_share", "pieces", "empty", "guarantee", "groups"}
-_PER_RESPONSE = ("tol", "loose", "stability_share", "pieces", "empty")
-
+_NO_OPTIONS = {"self", "exog", "alpha", "method", "side", "unknown", "__class__"}
 _NO_DIFFERENCE = {"units", "n_jobs", "progress"}  # options that leave the intervals as they are
 _KEPT_CALLS = 4  # calls whose intervals are kept, so that tables, figures and reports make them once,
 _KEPT_ROWS = 100_000  # of at most so many rows
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Design rows in the units of the fit.
+
+    A model with weights (WLS) is fitted to rows times the root of their weight, response included. Its sets
+    are found for such rows and divided by the root at the end.
+
+    Attributes
+    ----------
+    X : (m, p) array
+        NaN where a row has a missing value.
+    weight : (m,) array or None
+        None for models without weights.
+    """
+
+    X: np.ndarray
+    weight: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    @cached_property
+    def root(self) -> np.ndarray:
+        """Roots of the weights (m,), 1 without weights."""
+        return np.ones(len(self.X)) if self.weight is None else np.sqrt(self.weight)
+
+    @property
+    def complete(self) -> np.ndarray:
+        """Which rows lack nothing (m,)."""
+        return ~(np.isnan(self.X).any(axis=1) | np.isnan(self.root))
+
+    @cached_property
+    def as_fitted(self) -> np.ndarray:
+        """Rows times the roots of their weights (m, p)."""
+        return self.X if self.weight is None else self.X * self.root[:, None]
+
+    def take(self, which: np.ndarray) -> "Rows":
+        """Some of the rows."""
+        return Rows(self.X[which], None if self.weight is None else self.weight[which])
+
+    def responses_as_fitted(self, z: np.ndarray) -> np.ndarray:
+        """Responses (m,) or (m, b) times the roots of the weights."""
+        return (z.T * self.root).T
+
+    def in_own_units(self, intervals: Intervals) -> Intervals:
+        """`Intervals` of the rows as fitted in units of the response."""
+        names = ("lower", "upper", "inner_lower", "inner_upper", "surcharge", "tau", "tol", "centre")
+        values = {name: getattr(intervals, name) for name in names}
+        made = {name: value / self.root for name, value in values.items() if value is not None}
+        pieces: dict[int, Pieces] = {
+            i: tuple((low / self.root[i], high / self.root[i]) for low, high in found)
+            for i, found in intervals.pieces.items()
+        }
+        return replace(intervals, **made, pieces=pieces)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What results ask of the sets.
+
+    Attributes
+    ----------
+    rows : Rows
+        Complete new rows.
+    alphas : list of float
+    method, side : str
+    options : dict
+        Those that were given, by name, as the method takes them.
+    parts : list of (rows, Peers), or None
+        Groups of the new rows, and the training rows that each is ranked among; None for all among all.
+    """
+
+    rows: Rows
+    alphas: list[float]
+    method: str = "auto"
+    side: Side = "two-sided"
+    options: Options = field(default_factory=dict)
+    parts: list[tuple[np.ndarray, Peers]] | None = None
+
+    def intervals(self, fits: Any, methods: Mapping[str, Method] = METHODS) -> list[Intervals]:
+        """The sets' answer in units of the response: one `Intervals` per alpha."""
+        rows, options = self.rows, self.options
+        if rows.weight is not None:
+            if isinstance(options.get("score"), PairScore):
+                raise AssumptionError(
+                    "a PairScore is of responses as they are, and a model with weights ranks weighted "
+                    "ones: use score='absolute' or a UserScore"
+                )
+            if "z_hat" in options:
+                options = {**options, "z_hat": rows.responses_as_fitted(options["z_hat"])}
+        asked = rows.as_fitted, self.alphas, self.method, self.side, options, self.parts
+        made = make_intervals(fits, *asked, methods)
+        return made if rows.weight is None else [rows.in_own_units(intervals) for intervals in made]
+
+
+def given_options(call: dict[str, Any]) -> Options:
+    """The options that were given, from the ``locals()`` of `conf_int_conformal`.
+
+    Keywords that it does not have are among them: the method refuses them by name.
+    """
+    named = {name: value for name, value in call.items() if name not in _NO_OPTIONS}
+    return {name: value for name, value in {**named, **call["unknown"]}.items() if value is not None}
 
 
 def ask_intervals(
@@ -72,39 +158,29 @@ def ask_intervals(
 
     ``centre=True`` adds a column for tables and figures: predictions of the fit that made the intervals.
     """
-    centre = options.pop("centre", False)
-    if is_lazy(exog):
-        return lazy_intervals(results, exog, alpha, method, side, options)
-    exog, to = collected(exog), options.pop("to", "pandas")
-    known = _call_pattern(results, exog, alpha, method, side, options)
+    if hasattr(type(exog), "map_partitions"):  # a frame of dask
+        options |= {"alpha": check_one_alpha(alpha), "method": method, "side": side}
+        return results._by_partition(exog, "conf_int_conformal", **options)
+    exog, to, centre = collected(exog), options.pop("to", "pandas"), options.pop("centre", False)
+    alphas, single = check_alpha(alpha)
+    known, kept = _call_pattern(results, exog, alphas, method, side, options), results._kept
     if "unseen" in options:
         results = results._leaving_unseen(options.pop("unseen"))
     transductive, in_range = (_flag(name, options) for name in ("transductive", "in_range"))
-    alphas, single = check_alpha(alpha)
-    kept = results._kept
     results, rows, index = _transductive(results, exog) if transductive else (results, *results._rows(exog))
-    design = results._design
-    units = as_units(options.pop("units", None), design)
-    groups, weights = options.pop("groups", None), options.pop("weights", None)
-    ranking, complete = _ranked(results, exog, rows, groups, weights)
-    formula = options.get("conditional")
-    if formula is not None:
-        options["conditional"], complete = as_along(formula, design, exog, complete)
-    if "scale" in options:
-        options["scale"], complete = as_scale(options["scale"], design, exog, complete)
-    if "folds" in options:
-        options["folds"] = as_folds(options["folds"], method, design)
-    if "z_hat" in options:
-        predictions = results._predictions(rows.X)
-        options["z_hat"] = as_responses(options["z_hat"], design.frame_of(exog), predictions, complete)
+    design, formula, weighted = results._design, options.get("conditional"), "weights" in options
+    units = as_units(options.pop("units"), design) if "units" in options else None
+    among = options.pop("groups", None), options.pop("weights", None)
+    ranking, complete = ranked(results, exog, rows, *among)
+    complete = make_arrays(options, results, exog, rows, method, complete)
     parts = None if ranking is None or not complete.any() else ranking.parts(complete)
-    if in_range and (weights is not None or formula is not None):
+    if in_range and (weighted or formula is not None):
         raise InputError(
             "in_range=True may lose any coverage with weights= and conditional=: drop one of them"
         )
     made = kept.get(known)
     if made is None:
-        made = results._intervals(rows.take(complete), alphas, method, side, options, parts)
+        made = results._intervals(Asked(rows.take(complete), alphas, method, side, options, parts))
         if known is not None and len(rows) <= _KEPT_ROWS:
             kept[known] = made
             kept.pop(next(iter(kept)) if len(kept) > _KEPT_CALLS else None, None)
@@ -118,18 +194,45 @@ def ask_intervals(
         more |= {} if ranking is None else ranking.attrs(intervals, complete)
         more |= {} if formula is None else {"conditional": formula}
         own = designs[place % len(designs)]
-        frames.append(_interval_frame(intervals, complete, index, own, units, more))
+        frames.append(interval_frame(intervals, complete, index, own, units, more))
         if centre:
             found = results._predictions(rows.X)
             mean = found if len(designs) == 1 else found[:, place % len(designs)]
             mean[complete] = mean[complete] if intervals.centre is None else intervals.centre
             frames[-1]["centre"] = mean if units is None else units.back(mean)
     if len(designs) > 1:
-        frames = [_box_frame(frames[at : at + len(designs)]) for at in range(0, len(frames), len(designs))]
+        frames = [box_frame(frames[at : at + len(designs)]) for at in range(0, len(frames), len(designs))]
     asked = None if ranking is None or parts is None else ranking.asked_for(complete)
     if formula is None or not warn_of_thresholds(made, formula, index[complete]):
         warn_about(made, results.model, asked)
-    return in_kind(frames[0] if single else _level_frame(frames, alphas), to)
+    return in_kind(frames[0] if single else level_frame(frames, alphas), to)
+
+
+def ranked(
+    results: "BaseResults", exog: New, rows: Rows, groups: Groups, weights: PerRow
+) -> tuple[Ranking | None, np.ndarray]:
+    """The `Ranking` of new rows, or None, and the complete rows that it can rank."""
+    if groups is None and weights is None:
+        return None, rows.complete
+    ranking = as_ranking(groups, weights, results._design, exog)
+    return ranking, rows.complete if ranking is None else ranking.known(rows.complete)
+
+
+def make_arrays(
+    options: Options, results: "BaseResults", exog: New, rows: Rows, method: str, complete: np.ndarray
+) -> np.ndarray:
+    """Columns, formulas and callables among the options as arrays, in place; the rows that have them."""
+    design = results._design
+    if "conditional" in options:
+        options["conditional"], complete = as_along(options["conditional"], design, exog, complete)
+    if "scale" in options:
+        options["scale"], complete = as_scale(options["scale"], design, exog, complete)
+    if "folds" in options:
+        options["folds"] = as_folds(options["folds"], method, design)
+    if "z_hat" in options:
+        predictions = results._predictions(rows.X)
+        options["z_hat"] = as_responses(options["z_hat"], design.frame_of(exog), predictions, complete)
+    return complete
 
 
 def _flag(name: str, options: Options) -> bool:
@@ -138,120 +241,6 @@ def _flag(name: str, options: Options) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise InputTypeError(f"{name}={value!r} is not a flag: give True or False")
     return bool(value)
-
-
-def ask_one_sided(
-    results: "BaseResults",
-    exog: New,
-    alphas: list[float],
-    side: Literal["upper", "lower"],
-    options: Options,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of exact one-sided intervals on their side, a column per alpha (m, len(alphas)), NaN where a set
-    is empty; and the rows that lack nothing (m,), for the others are NaN too."""
-    rows, _ = results._rows(exog)
-    complete = rows.complete
-    if "scale" in options:
-        scale, complete = as_scale(options["scale"], results._design, exog, complete)
-        options = {**options, "scale": scale}
-    out = np.full((len(rows), len(alphas)), np.nan)
-    made = results._intervals(rows.take(complete), alphas, "exact", side, options) if alphas else []
-    for a, intervals in enumerate(made):
-        out[complete, a] = getattr(intervals, side)
-    if made:
-        warn_about(made, results.model, None)
-    return out, complete
-
-
-def ask_p_values(
-    results: "BaseResults",
-    exog: New,
-    z: Numbers | Sequence[str],
-    groups: Groups,
-    weights: PerRow,
-    names: Sequence[str],
-    values: PValues,
-    conditional: str | None = None,
-    z_hat: PerRow = None,
-    units: Units = None,
-) -> pd.DataFrame:
-    """The frame of ``conformity``, a column per name; candidates are in ``units``."""
-    candidates, given = check_candidates(z, results._design.y)
-    own = as_units(units, results._design)
-    if own is not None:
-        candidates = own.candidates(candidates, results._design.response)
-    rows, index = results._rows(exog)
-    each = np.broadcast_to(candidates, (len(rows), len(candidates)))
-    out, pins = _p_values(results, exog, each, groups, weights, len(names), values, conditional, z_hat)
-    made = _conformity_frame(out, index, given, names)
-    made.attrs = {} if pins is None else {"z_hat": pins.tolist()}
-    return made
-
-
-def ask_own_p(
-    results: "BaseResults",
-    exog: New,
-    y: np.ndarray,
-    groups: Groups,
-    weights: PerRow,
-    values: PValues,
-    conditional: str | None = None,
-) -> np.ndarray:
-    """p-values of new rows at their own responses (m,), NaN where a row lacks a value."""
-    made, _ = _p_values(results, exog, y[:, None], groups, weights, 1, values, conditional)
-    return made[:, 0, 0]
-
-
-def _p_values(
-    results: "BaseResults",
-    exog: New,
-    candidates: np.ndarray,
-    groups: Groups,
-    weights: PerRow,
-    count: int,
-    values: PValues,
-    conditional: str | None,
-    z_hat: PerRow = None,
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """The first ``count`` of ``values`` at the candidates (m, g) of each row, (m, count, g), and the
-    responses ``z_hat`` of each row (m, b), or None."""
-    rows, _ = results._rows(exog)
-    ranking, complete = _ranked(results, exog, rows, groups, weights)
-    complete = complete & ~np.isnan(candidates).any(axis=1)
-    along = None
-    if conditional is not None:
-        if ranking is not None or z_hat is not None:
-            raise InputError("conditional= takes the place of groups, weights and z_hat: drop one of them")
-        along, complete = as_along(conditional, results._design, exog, complete)
-    at_hat = None
-    if z_hat is not None:
-        at_hat = np.full((len(rows), _count(z_hat)), np.nan)
-        frame = results._design.frame_of(exog)
-        told = as_responses(z_hat, frame, results._predictions(rows.X), complete)
-        at_hat[complete] = told.reshape(np.count_nonzero(complete), -1)
-    places = np.flatnonzero(complete)
-    everyone = [(np.arange(len(places)), Peers(results.nobs))]
-    out = np.full((len(rows), count, candidates.shape[1]), np.nan)
-    for which, peers in everyone if ranking is None else ranking.parts(complete):
-        for i, at in enumerate(places[which]):
-            own = None if along is None else along.take(slice(i, i + 1))
-            more = () if at_hat is None else (at_hat[at] * rows.root[at],)
-            found = values(rows.as_fitted[at], candidates[at] * rows.root[at], peers.take(i), own, *more)
-            out[at] = np.atleast_2d(found)[:count]
-    return out, at_hat
-
-
-def _count(z_hat: PerRow) -> int:
-    """How many responses a row is given."""
-    return len(z_hat) if isinstance(z_hat, (list, tuple)) else 1
-
-
-def _ranked(
-    results: "BaseResults", exog: New, rows: Rows, groups: Groups, weights: PerRow
-) -> tuple[Ranking | None, np.ndarray]:
-    """The `Ranking` of new rows, or None, and the complete rows that it can rank."""
-    ranking = as_ranking(groups, weights, results._design, exog)
-    return ranking, rows.complete if ranking is None else ranking.known(rows.complete)
 
 
 def _transductive(results: "BaseResults", exog: New) -> tuple["BaseResults", Rows, pd.Index]:
@@ -263,69 +252,8 @@ def _transductive(results: "BaseResults", exog: New) -> tuple["BaseResults", Row
     return results._refit(results.model, design, columns), Rows(columns.apply(X)), index
 
 
-def _interval_frame(
-    intervals: Intervals,
-    complete: np.ndarray,
-    index: pd.Index,
-    design: Design,
-    units: ResponseUnits | None,
-    more: dict[str, Any],
-) -> pd.DataFrame:
-    """Intervals of the complete rows on the index of all (m,), NaN elsewhere; ``more`` goes into attrs.
-    What compares widths, such as the share of stability, is in units of the model's response."""
-    made = intervals if units is None else _back(intervals, units)
-    columns: dict[str, Any] = {"lower": made.lower, "upper": made.upper}
-    if made.inner_lower is not None:
-        columns["inner_lower"] = made.inner_lower
-        columns["inner_upper"] = made.inner_upper
-    labels = index[complete]
-    ends = np.full((len(index), len(columns)), np.nan)
-    ends[complete] = np.column_stack(list(columns.values()))
-    frame = pd.DataFrame(ends, index=index, columns=list(columns))
-    if design.transformed and units is None:
-        frame.columns.name = design.response
-    tol = np.broadcast_to(made.tol, len(labels))
-    largest = float(np.max(made.tol, initial=0.0))
-    frame.attrs = {
-        "response": design.response if units is None else units.response,
-        **{name: getattr(intervals, name) for name in _KEPT},
-        "tilted_fits": intervals.tilted_fits,
-        "tol": None if np.isnan(largest) else largest,
-        "loose": {labels[i]: float(tol[i]) for i in np.flatnonzero(intervals.loose)},
-        "pieces": {labels[i]: list(found) for i, found in made.pieces.items()},
-        "empty": labels[np.isnan(intervals.lower)].tolist(),
-        **more,
-    }
-    return frame
-
-
-def _box_frame(frames: list[pd.DataFrame]) -> pd.DataFrame:
-    """Frames of several responses side by side, a column level for the response."""
-    names = [frame.attrs["response"] for frame in frames]
-    frame = pd.concat(frames, axis=1, keys=names, names=["response", None])
-    frame.attrs = {**frames[0].attrs, "response": names}
-    for name in _PER_RESPONSE:
-        frame.attrs[name] = {each.attrs["response"]: each.attrs[name] for each in frames}
-    return frame
-
-
-def _back(intervals: Intervals, units: ResponseUnits) -> Intervals:
-    """The same intervals in units of the response: ends, pieces, and how far an end may be off."""
-    ends = {name: getattr(intervals, name) for name in ("lower", "upper", "inner_lower", "inner_upper")}
-    made: dict[str, Any] = {name: units.back(values) for name, values in ends.items() if values is not None}
-    pieces: dict[int, Pieces] = {}
-    for i, found in intervals.pieces.items():
-        pieces[i] = tuple((float(low), float(high)) for low, high in units.back(np.array(found)))
-    with np.errstate(invalid="ignore"):  # infinite ends are where they are
-        above = made["upper"] - units.back(intervals.upper - intervals.tol)
-        below = units.back(intervals.lower + intervals.tol) - made["lower"]
-    tol = np.maximum(np.where(np.isinf(made["upper"]), 0.0, above), np.nan_to_num(below, nan=0.0))
-    tol = np.where(np.isnan(intervals.tol), np.nan, tol)
-    return replace(intervals, **made, pieces=pieces, tol=tol)
-
-
 def _call_pattern(
-    results: "BaseResults", exog: New, alpha: Numbers, method: str, side: Side, options: Options
+    results: "BaseResults", exog: New, alphas: list[float], method: str, side: Side, options: Options
 ) -> Hashable:
     """What was asked, as a key to the intervals of earlier calls; None where options are no plain values
     (arrays, functions and generators may change), or rows cannot be hashed. Units only change labels."""
@@ -340,50 +268,10 @@ def _call_pattern(
         except TypeError:
             return None
         rows = (tuple(frame.columns), tuple(map(str, frame.dtypes)), sha256(found.tobytes()).digest())
-    asked = tuple((name, _as_key(value)) for name, value in sorted(plain.items()))
-    return rows, _as_key(alpha), method, side, asked
+    return rows, repr((alphas, method, side, sorted(plain.items())))
 
 
 def _is_plain(value: object) -> bool:
     if isinstance(value, (list, tuple)):
         return all(map(_is_plain, value))
     return isinstance(value, (str, bool, np.bool_)) or is_number(value)
-
-
-def _as_key(value: Any) -> Hashable:
-    return tuple(map(_as_key, value)) if isinstance(value, (list, tuple, np.ndarray)) else value
-
-
-def _level_frame(frames: list[pd.DataFrame], alphas: list[float]) -> pd.DataFrame:
-    """Frames of several alphas side by side, a column level per alpha."""
-    attrs = dict(frames[0].attrs)
-    for name in PER_LEVEL & set(attrs):
-        attrs[name] = [frame.attrs[name] for frame in frames]
-    below = [None] if frames[0].columns.nlevels == 1 else frames[0].columns.names
-    frame = pd.concat(frames, axis=1, keys=alphas, names=["alpha", *below])
-    frame.attrs = {**attrs, "alpha": alphas}
-    return frame
-
-
-def _conformity_frame(
-    values: np.ndarray, index: pd.Index, candidates: Sequence[Any], columns: Sequence[str]
-) -> pd.DataFrame:
-    """p-values and their bounds (m, len(columns), g) in long form, indexed by row and candidate."""
-    places = np.repeat(np.arange(len(index)), len(candidates))
-    labels = [index.take(places), list(candidates) * len(index)]
-    return pd.DataFrame(
-        np.moveaxis(values, 1, 2).reshape(-1, len(columns)),
-        index=pd.MultiIndex.from_arrays(labels, names=[index.name, "z"]),
-        columns=list(columns),
-    )
-
-
-def label_sets(p: np.ndarray, index: pd.Index, candidates: Sequence[Any], alpha: float) -> pd.Series:
-    """Tuples of the candidates whose p-value (m, g) is above alpha; None where a row has none at all."""
-    sets = np.empty(len(index), dtype=object)
-    for i, values in enumerate(p):
-        if not np.isnan(values).any():
-            sets[i] = tuple(z for z, value in zip(candidates, values, strict=True) if value > alpha)
-    out = pd.Series(sets, index=index, dtype=object)
-    out.attrs = {"alpha": alpha, "p": pd.DataFrame(p, index=index, columns=candidates)}
-    return out

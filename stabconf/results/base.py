@@ -1,12 +1,12 @@
 """What all results share: prediction and intervals with labels.
 
 Results put labels on what the array modules compute, check arguments and warn; they compute no numbers
-themselves. `figures` and `presentation` add figures, tables and reports.
+themselves. `tables`, `observed` and `figures` add to it.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -16,14 +16,15 @@ from ..data.design import Design, Unseen
 from ..data.response_units import as_units
 from ..data.units import ColumnUnits
 from ..errors import AssumptionError
-from ..sets import Intervals, PairScore, UserScore
-from .asking import ask_intervals
-from .lazy import is_lazy, lazy_predictions
-from .options import Among, Bound, Folds, Groups, New, Numbers, Options, PerRow, Side, Units, given_options
+from ..sets import METHODS, Intervals, Method, PairScore, UserScore
+from .asking import Asked, Rows, ask_intervals, given_options
+from .options import Bound, Folds, Groups, New, Numbers, PerRow, Side, Units
 from .prediction import Prediction
-from .rows import Rows
 from .saving import SavedResults
-from .spec import EstimatorSpec, ModelSpec
+
+if TYPE_CHECKING:
+    from .estimator import EstimatorSpec
+    from .regression import ModelSpec
 
 __all__ = ["BaseResults"]
 
@@ -34,19 +35,22 @@ class BaseResults(SavedResults):
     A subclass is made with ``(model, design, columns)``, which fits it, and has
 
     - ``_predictions(X)``: predictions (m,) of rows in the units of the fit;
-    - ``_intervals(rows, alphas, method, side, options, parts)``: one `Intervals` per alpha;
-    - ``_fit_summary()``: summary tables of the fit (see `Presentation`).
+    - ``_fits``, and in ``_methods`` the methods that these have;
+    - ``_fit_summary()``: summary tables of the fit (see `Tables`).
 
-    It may change ``_rows(exog)``, ``_prediction_columns(exog, units)`` and ``_described()``. Where
-    ``can_refit`` is False, as for a model that others have fitted, ``_refit`` refuses.
+    It may change ``_intervals(asked)``, ``_rows(exog)``, ``_prediction_columns(exog, units)`` and
+    ``_described()``. Where ``can_refit`` is False, as for a model that others have fitted, ``_refit``
+    refuses.
     """
 
-    model: ModelSpec | EstimatorSpec
+    model: "ModelSpec | EstimatorSpec"
+    _fits: Any
+    _methods: ClassVar[Mapping[str, Method]] = METHODS
     can_refit: bool = True  # with another penalty, or with a map learned from other rows
     default_alpha: Numbers = DEFAULT_ALPHA  # of every method, table and figure that is given none
     default_method: str = "auto"
 
-    def __init__(self, model: ModelSpec | EstimatorSpec, design: Design, columns: ColumnUnits) -> None:
+    def __init__(self, model: "ModelSpec | EstimatorSpec", design: Design, columns: ColumnUnits) -> None:
         self.model = model
         self._design = design
         self._columns = columns
@@ -75,21 +79,11 @@ class BaseResults(SavedResults):
         return self.fittedvalues.rsub(pd.Series(self._design.y, index=self._design.index), axis=0)
 
     def predict(self, exog: New = None, units: Units = None) -> pd.Series:
-        """Predictions of the training fit.
+        """Predictions of the training fit, at the training rows by default; NaN where a value is missing.
 
-        Parameters
-        ----------
-        exog : DataFrame, optional
-            New rows; the training rows by default.
-        units : {"response"} or pair of functions, optional
-            As in `conf_int_conformal`. A median stays one; the mean of a logarithm becomes a geometric
-            mean.
-
-        Returns
-        -------
-        Series
-            On the index of ``exog``; NaN where a row has a missing value. Of the transformed response
-            where the formula transforms it (the Series' name says so), unless ``units`` are given.
+        They are of the transformed response where the formula transforms it (the Series' name says so),
+        unless ``units`` are given, as in `conf_int_conformal`: a median stays one; the mean of a logarithm
+        becomes a geometric mean.
 
         Examples
         --------
@@ -101,20 +95,18 @@ class BaseResults(SavedResults):
         1      NaN
         Name: foodexp, dtype: float64
         """
-        if is_lazy(exog):
-            return lazy_predictions(self, exog, units)
+        if hasattr(type(exog), "map_partitions"):  # a frame of dask
+            return self._by_partition(exog, "predict", units=units)
         X, index = self._new_rows(exog)
-        made = self._predictions(X)
-        back = as_units(units, self._design)
-        if back is None:
-            return pd.Series(made, index=index, name=self._design.response)
-        return pd.Series(back.back(made), index=index, name=back.response)
+        made = pd.Series(self._predictions(X), index=index, name=self._design.response)
+        back = None if units is None else as_units(units, self._design)
+        return made if back is None else pd.Series(back.back(made.to_numpy()), index, name=back.response)
 
     def conf_int_conformal(
         self,
         exog: New = None,
         alpha: Numbers = None,
-        method: str | None = "auto",
+        method: str | None = None,
         side: Side = "two-sided",
         *,
         groups: Groups = None,
@@ -151,11 +143,11 @@ class BaseResults(SavedResults):
         alpha : float or sequence of float, optional
             Miscoverage, by default ``default_alpha`` (0.05). A sequence gives a column level per alpha.
         method : str
-            "exact" gives the full conformal set (the hull, where it is not an interval), "stable" an
-            enclosure of it from one fit for all rows; "auto" is exact, unless an option of the stable
-            method is given. "replace_one", "batch" and "interpolation" enclose it from fits with the new
-            row at some responses. "root" and "grid" refit at every candidate. "split", "cross", "cv+"
-            and "jackknife+" fit to parts of the training rows.
+            By default ``default_method``, "auto". "exact" gives the full conformal set (the hull, where it
+            is not an interval), "stable" an enclosure of it from one fit for all rows; "auto" is exact,
+            unless an option of the stable method is given. "replace_one", "batch" and "interpolation"
+            enclose it from fits with the new row at some responses. "root" and "grid" refit at every
+            candidate. "split", "cross", "cv+" and "jackknife+" fit to parts of the training rows.
         side : {"two-sided", "upper", "lower"}
             One-sided intervals rank signed residuals; their other end is infinite.
         groups : str or list of str
@@ -264,24 +256,6 @@ class BaseResults(SavedResults):
            lower  upper
         0  215.0  528.0
         1  479.0  791.0
-
-        Within groups, here of small and large incomes:
-
-        >>> new = {"income": [500.0, 1000.0]}
-        >>> ends = res.conf_int_conformal(new, alpha=0.1, groups="income > 900")
-        >>> ends.round(0)
-           lower  upper
-        0  266.0  480.0
-        1  432.0  835.0
-        >>> ends.attrs["groups"]
-        {False: {'k': 114, 'n': 125}, True: {'k': 100, 'n': 110}}
-
-        If new rows are drawn in proportion to their income:
-
-        >>> res.conf_int_conformal(new, alpha=0.1, weights="income").round(0)
-           lower  upper
-        0  160.0  585.0
-        1  420.0  845.0
         """
         options = given_options(locals())
         return ask_intervals(self, exog, self._level(alpha), method or self.default_method, side, options)
@@ -297,17 +271,8 @@ class BaseResults(SavedResults):
     ) -> Prediction:
         """Predictions and their intervals, as statsmodels' ``get_prediction``.
 
-        Parameters
-        ----------
-        exog, method, side, **options
-            As in `conf_int_conformal`.
-        alpha : float or sequence of float, optional
-            Miscoverage that ``conf_int`` and ``summary_frame`` default to.
-
-        Returns
-        -------
-        Prediction
-            With ``predicted_mean``, ``conf_int(alpha)`` and ``summary_frame(alpha)``.
+        Arguments are those of `conf_int_conformal`; what is returned has ``predicted_mean``,
+        ``conf_int(alpha)`` and ``summary_frame(alpha)``, whose alpha is by default the one given here.
 
         Examples
         --------
@@ -318,24 +283,18 @@ class BaseResults(SavedResults):
             mean  obs_ci_lower  obs_ci_upper
         0  372.4         214.5         528.0
         """
-        method = method or self.default_method
-        return Prediction(self, exog, self._level(alpha), {"method": method, "side": side, **options})
+        asked = {"method": method or self.default_method, **options}
+        asked |= {} if side == "two-sided" else {"side": side}
+        return Prediction(self, exog, self._level(alpha), asked)
 
     # What a subclass has ---------------------------------------------------------------------------
 
     def _predictions(self, X: np.ndarray) -> np.ndarray:
         raise NotImplementedError
 
-    def _intervals(
-        self,
-        rows: Rows,
-        alphas: list[float],
-        method: str,
-        side: Side,
-        options: Options,
-        parts: Among = None,
-    ) -> list[Intervals]:
-        raise NotImplementedError
+    def _intervals(self, asked: Asked) -> list[Intervals]:
+        """One `Intervals` per alpha."""
+        return asked.intervals(self._fits, self._methods)
 
     def _rows(self, exog: New) -> tuple[Rows, pd.Index]:
         """New rows and their index; the training rows for None."""
@@ -373,16 +332,12 @@ class BaseResults(SavedResults):
         X, index = self._design.new_rows(exog)
         return self._columns.apply(X), index
 
-    def _rows_as_fitted(self, exog: New, options: Options) -> np.ndarray:
-        """Design rows as the fits see them (m, p), for intervals with these options."""
-        return self._rows(exog)[0].as_fitted
-
     def _level(self, alpha: Numbers) -> Numbers:
         """The alpha that was given, or the default."""
         return self.default_alpha if alpha is None else alpha
 
-    def _without_rows(self, alpha: float | None, side: Side, method: str, **split: Any) -> "BaseResults":
-        """What answers for it without training rows, at a level or, if None, with predictions alone."""
+    def _by_partition(self, frame: Any, what: str, **asked: Any) -> Any:
+        """The answer of ``what`` to a dask frame: one of dask, made partition by partition."""
         raise AssumptionError(
             f"{type(self).__name__} cannot answer rows of a dask frame, partition by partition: use the "
             "results of stabconf.fit with a loss, or give a pandas frame, exog.compute() say"
@@ -402,7 +357,7 @@ class BaseResults(SavedResults):
         made.__dict__.update(self.__dict__, _design=self._design.leaving_unseen(unseen))
         return made
 
-    def _refit(self, model: ModelSpec | EstimatorSpec, design: Design, columns: ColumnUnits) -> Self:
+    def _refit(self, model: "ModelSpec | EstimatorSpec", design: Design, columns: ColumnUnits) -> Self:
         """Itself fitted again, with another model or design map."""
         self._require_refit("another penalty or design map")
         return type(self)(model, design, columns)

@@ -1,7 +1,9 @@
 """Results of any estimator that has ``fit`` and ``predict``: the same intervals, labelled honestly."""
 
 import copy
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,26 +15,56 @@ from ..sets import (
     ESTIMATOR_METHODS,
     TAUS,
     EstimatorFits,
-    Intervals,
     Score,
     estimator_conformity,
-    make_intervals,
     refit_p,
     tau_in_words,
 )
 from ..sets.quality import errors_of
 from ..sets.request import check_side
 from ..show.summary import FitSummary, summarise_estimator
-from .asking import PValues, ask_p_values
-from .options import Among, Groups, New, Numbers, Options, PerRow, Side, Units, as_responses
-from .presentation import Presentation
-from .rows import Rows
-from .spec import EstimatorSpec
+from .candidates import BOUNDED, PValues, ask_p_values
+from .figures import Figures
+from .options import New, Numbers, PerRow, Side, Units, as_responses, shows_options
 
-__all__ = ["EstimatorResults", "check_estimator"]
+__all__ = ["EstimatorResults", "EstimatorSpec", "FittedResults", "check_estimator"]
 
 
-class EstimatorResults(Presentation):
+@dataclass(frozen=True)
+class EstimatorSpec:
+    """Any estimator with ``fit`` and ``predict``; it is not fitted itself, copies of it are."""
+
+    formula: str
+    estimator: object
+    tau: object
+    standardize: bool
+    missing: str
+    endog_names: str
+    exog_names: list[str]
+
+    def describe(self) -> str:
+        """The estimator's class."""
+        return type(self.estimator).__name__
+
+
+class FittedResults(Figures):
+    """Results of which no more is known than what they predict; ``_fits`` are `EstimatorFits`."""
+
+    model: EstimatorSpec
+
+    @property
+    def fit_quality(self) -> pd.Series:
+        """Mean absolute error ``mae`` and root mean squared error ``rmse`` at the training rows."""
+        return pd.Series(errors_of(self.resid.to_numpy()), name="fit_quality")
+
+    def _predictions(self, X: np.ndarray) -> np.ndarray:
+        complete = ~np.isnan(X).any(axis=1)
+        out = np.full(len(X), np.nan)
+        out[complete] = self._fits.predict(X[complete])
+        return out
+
+
+class EstimatorResults(FittedResults):
     """A fitted estimator and its conformal intervals; made by `stabconf.fit` with ``estimator``.
 
     ``conf_int_conformal`` takes the methods "split" (the one that "auto" gives), "cross", "cv+" and
@@ -44,20 +76,15 @@ class EstimatorResults(Presentation):
     Examples
     --------
     >>> import stabconf
+    >>> from sklearn.linear_model import Ridge
     >>> from statsmodels.datasets import engel
-    >>> class Median:
-    ...     def fit(self, X, y):
-    ...         self.value = np.median(y)
-    ...
-    ...     def predict(self, X):
-    ...         return np.full(len(X), self.value)
-    >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, estimator=Median())
+    >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, estimator=Ridge())
     >>> ends = res.conf_int_conformal({"income": [500.0]}, alpha=0.1)
     >>> ends.attrs["method"], ends.attrs["certified"]
     ('split', True)
     """
 
-    model: EstimatorSpec
+    _methods = ESTIMATOR_METHODS
     _full_sets = "root"
     _enclosing = "replace_one"
 
@@ -66,6 +93,7 @@ class EstimatorResults(Presentation):
         given = copy.deepcopy(model.estimator), model.tau, design.intercept, model.standardize
         self._fits = EstimatorFits(self._X, design.y, *given)
 
+    @shows_options(Figures.p_values, ("groups", "weights", "conditional"))
     def conformity(
         self,
         exog: New,
@@ -73,32 +101,16 @@ class EstimatorResults(Presentation):
         side: Side = "two-sided",
         *,
         z_hat: PerRow = None,
-        groups: Groups = None,
-        weights: PerRow = None,
-        conditional: str | None = None,
         units: Units = None,
         n_jobs: int | None = None,
         progress: bool | None = None,
+        **asked: Any,
     ) -> pd.DataFrame:
-        """The conformity function: p-values of candidate responses, each from a refit that has the new row
-        with that response.
+        """The conformity function: p-values of candidates, each from a refit that has the new row at it.
 
-        Parameters
-        ----------
-        exog : DataFrame
-            New rows.
-        z : float or sequence of float
-            Candidate responses, the same for every row.
-        side, z_hat, groups, weights, conditional, units, n_jobs, progress : optional
-            As in `conf_int_conformal`; with several ``z_hat`` the bounds are the best of them. With
-            ``units`` candidates are given in units of the response itself.
-
-        Returns
-        -------
-        DataFrame
-            ``p``, bounds ``p_lo`` and ``p_up`` from the fit with the new row at ``z_hat``, which hold if
-            tau does (without tau they are 0 and 1), and their ``gap``. Indexed by the rows of ``exog``
-            and by ``z``; NaN where a row has a missing value.
+        Returns ``p``, bounds ``p_lo`` and ``p_up`` from the fit with the new row at ``z_hat``, which hold
+        if tau does (without tau they are 0 and 1; with several ``z_hat`` they are the best), and their
+        ``gap``, by row and ``z``. All else is as in `conf_int_conformal`.
 
         Examples
         --------
@@ -107,32 +119,19 @@ class EstimatorResults(Presentation):
         >>> from statsmodels.datasets import engel
         >>> data = engel.load_pandas().data
         >>> res = stabconf.fit("foodexp ~ income", data, estimator=Ridge(), tau="estimate")
-        >>> res.conformity({"income": [500.0]}, z=[250.0, 400.0]).round(3).reset_index(drop=True)
-               p   p_lo   p_up    gap
-        0  0.114  0.081  0.322  0.242
-        1  0.915  0.470  1.000  0.530
+        >>> res.conformity({"income": [500.0]}, z=[250.0]).round(3).to_numpy().tolist()
+        [[0.114, 0.081, 0.322, 0.242]]
         """
         check_side(side)
         values = partial(estimator_conformity, self._fits, Score.of(side), n_jobs, progress)
-        names = ("p", "p_lo", "p_up", "gap")
-        return ask_p_values(self, exog, z, groups, weights, names, values, conditional, z_hat, units)
+        return ask_p_values(self, exog, z, BOUNDED, values, units, z_hat=z_hat, **asked)
 
     def tau(self, exog: New = None, z_hat: PerRow = "prediction") -> pd.DataFrame:
-        """The stability bounds in use: how far each prediction moves, at most, when the response of the new
-        row is replaced.
+        """The stability bounds in use: how far predictions move when the new response is replaced.
 
-        Parameters
-        ----------
-        exog : DataFrame, optional
-            New rows; the training rows by default.
-        z_hat : float, "prediction" or callable
-            Response of the new row in the fit that moves, which matters to ``tau="estimate"`` alone.
-
-        Returns
-        -------
-        DataFrame
-            A row per new row, a column per training row and one, ``"new"``, for the new row itself; in
-            units of the response.
+        ``z_hat`` is the response of the new row in the fit that moves, which matters to ``tau="estimate"``
+        alone. Returns a row per new row, a column per training row and one, ``"new"``, for the new row
+        itself; in units of the response.
 
         Examples
         --------
@@ -152,13 +151,7 @@ class EstimatorResults(Presentation):
         out = np.full((len(rows), self.nobs + 1), np.nan)
         for i, z in zip(np.flatnonzero(complete), at, strict=True):
             out[i] = self._fits.pinned(rows.X[i], z).tau
-        columns = pd.Index([*self._design.index, "new"], dtype=object)
-        return pd.DataFrame(out, index=index, columns=columns)
-
-    @property
-    def fit_quality(self) -> pd.Series:
-        """Mean absolute error ``mae`` and root mean squared error ``rmse`` at the training rows."""
-        return pd.Series(errors_of(self.resid.to_numpy()), name="fit_quality")
+        return pd.DataFrame(out, index, columns=pd.Index([*self._design.index, "new"], dtype=object))
 
     def _fit_summary(self) -> FitSummary:
         tau = None if self.model.tau is None else tau_in_words(self.model.tau)
@@ -167,26 +160,6 @@ class EstimatorResults(Presentation):
     def _p_of(self, side: Side) -> PValues:
         check_side(side)
         return partial(refit_p, self._fits, Score.of(side), 1, None)
-
-    def _predictions(self, X: np.ndarray) -> np.ndarray:
-        complete = ~np.isnan(X).any(axis=1)
-        out = np.full(len(X), np.nan)
-        out[complete] = self._fits.predict(X[complete])
-        return out
-
-    def _parts(self, rows: Rows) -> tuple[EstimatorFits, np.ndarray]:
-        return self._fits, rows.X
-
-    def _intervals(
-        self,
-        rows: Rows,
-        alphas: list[float],
-        method: str,
-        side: Side,
-        options: Options,
-        parts: Among = None,
-    ) -> list[Intervals]:
-        return make_intervals(self._fits, rows.X, alphas, method, side, options, parts, ESTIMATOR_METHODS)
 
 
 def check_estimator(estimator: object, tau: object, given: list[str]) -> None:

@@ -1,9 +1,9 @@
-"""Every figure that results can draw; `presentation` adds tables and reports.
+"""Every figure that results can draw, beside the tables and reports of `tables`.
 
 Options go through to ``conf_int_conformal``, so whatever method it has, these have.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,28 +24,37 @@ from ..show.plots import (
     draw_stability,
     draw_widths,
 )
-from ..show.shown import Shown
-from .exchangeability import CheckedResults
+from .observed import ObservedResults
 from .options import Bound, Level, New, Numbers, PerRow, Side, Units
-from .penalty_path import as_penalties, stability_path
-from .showing import check_judged, coverage_by, responses_of, shown_of, shown_of_levels
-from .spec import ModelSpec
+from .showing import (
+    as_penalties,
+    check_judged,
+    coverage_by,
+    evenly,
+    known_responses,
+    shown_of,
+    shown_of_levels,
+    stability_path,
+)
+from .tables import By
 
-__all__ = ["Axes", "By", "Figures", "evenly"]
+__all__ = ["Axes", "Figures"]
 
 Axes: TypeAlias = Any  # matplotlib's, which only figures import
-By: TypeAlias = str | Mapping[str, Any] | Sequence[Any] | None
 
 _LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 _PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 _PATH_ROWS = 100
 
 
-class Figures(CheckedResults):
+class Figures(ObservedResults):
     """The figures of results; a part of every results class, which has ``conformity``."""
 
     _full_sets = "exact"  # the method whose sets are those of the p-values
     conformity: Callable[..., pd.DataFrame]
+
+    def _repr_html_(self) -> str:
+        return self._fit_summary().as_html()
 
     def plot_intervals(
         self,
@@ -67,7 +76,7 @@ class Figures(CheckedResults):
         new, alpha, response, **options
             As in `width_report`.
         ax : matplotlib Axes, optional
-            Where it is drawn; a new figure by default.
+            Where it is drawn, here and in all other figures; a new figure by default.
 
         Examples
         --------
@@ -84,21 +93,11 @@ class Figures(CheckedResults):
     def plot_residuals(
         self, new: New = None, x: str | None = None, response: Any = None, ax: Axes = None
     ) -> Axes:
-        """Responses less predictions, over the predictions or over a column: what the fit has missed.
+        """Responses less predictions, over the predictions or over ``x``, a column or a term.
 
-        Bars are medians and quartiles of parts of the rows: medians that leave 0 show a shape that the
-        formula lacks, quartiles that widen a spread that `stabconf.fit_quantiles` can follow.
-
-        Parameters
-        ----------
-        new : DataFrame, optional
-            New rows with their responses; the training rows by default.
-        x : str, optional
-            A column of numbers, or a term; the predictions by default.
-        response
-            As in `width_report`.
-        ax : matplotlib Axes, optional
-            Where it is drawn; a new figure by default.
+        They show what the fit has missed. Bars are medians and quartiles of parts of the rows: medians that
+        leave 0 show a shape that the formula lacks, quartiles that widen a spread that
+        `stabconf.fit_quantiles` can follow.
 
         Examples
         --------
@@ -109,12 +108,7 @@ class Figures(CheckedResults):
         'foodexp less its prediction'
         """
         frame = self._design.frame_of(new)
-        y = responses_of(self._design, new, frame, response)
-        if y is None:
-            raise InputError(
-                f"new does not have the columns of the response {self._design.response!r}: add them, or "
-                "give response="
-            )
+        y = known_responses(self._design, new, response)
         mean = self._prediction_columns(new)["mean"].to_numpy(dtype=float)
         place = mean if x is None else numbers(self._column(frame, x), f"x={x!r}")
         name = f"prediction of {self._design.response}" if x is None else x
@@ -133,29 +127,15 @@ class Figures(CheckedResults):
     ) -> Axes:
         """The conformity function of one row: p, between p_lo and p_up, with the set marked.
 
-        Parameters
-        ----------
-        new : DataFrame
-            One row.
-        z : sequence of float, optional
-            Candidate responses; by default 201 of them about the set, or 41 for an estimator, which is
-            refitted at each.
-        alpha, side, bound
-            As in `conf_int_conformal`.
-        ax : matplotlib Axes, optional
-            Where it is drawn; a new figure by default.
-        z_hat : float, "prediction", callable or list of these, optional
-            Responses whose fits the bounds are taken from, as in `conformity`; they are marked.
-        units : {"response"} or pair of functions, optional
-            As in `conf_int_conformal`; ``z`` is then in units of the response itself.
+        ``new`` is one row. ``z`` are the candidates, by default 201 of them about the set, or 41 for an
+        estimator, which is refitted at each. All else is as in `conformity`; ``z_hat`` are marked.
 
         Examples
         --------
         >>> import stabconf
         >>> from statsmodels.datasets import engel
         >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad")
-        >>> ax = res.plot_conformity({"income": [500.0]}, alpha=0.1)
-        >>> ax.get_xlabel()
+        >>> res.plot_conformity({"income": [500.0]}, alpha=0.1).get_xlabel()
         'candidate for foodexp'
         """
         shown = shown_of(self, new, alpha, None, {"method": self._full_sets, "side": side})
@@ -164,7 +144,7 @@ class Figures(CheckedResults):
                 f"new has {len(shown.frame)} rows, {int(np.isnan(shown.lower).sum())} of them with missing "
                 "values: give one complete row, new.iloc[[0]] say"
             )
-        own = as_units(units, self._design)
+        own = None if units is None else as_units(units, self._design)
         lower, upper = shown.lower[0], shown.upper[0]
         if z is None:
             count = 201 if self._full_sets == "exact" else 41
@@ -192,12 +172,7 @@ class Figures(CheckedResults):
     ) -> Axes:
         """The distribution of the widths: a histogram, or by group a box (5, 25, 50, 75, 95 %) and points.
 
-        Parameters
-        ----------
-        new, by, alpha, **options
-            As in `width_report`; several groupings are crossed.
-        ax : matplotlib Axes, optional
-            Where it is drawn; a new figure by default.
+        Arguments are those of `width_report`; several groupings are crossed.
 
         Examples
         --------
@@ -221,22 +196,10 @@ class Figures(CheckedResults):
     ) -> Axes:
         """Mean width of exact, stable and ball intervals over penalties; the fit's own is marked.
 
-        Refits with each penalty. Choosing one by this figure uses the rows that the intervals rest on:
-        `stabconf.select_penalty` chooses without harm to the guarantee. The right axis has the share of the
-        stable width that is owed to stability.
-
-        Parameters
-        ----------
-        new : DataFrame, optional
-            New rows; by default up to 100 of the training design points.
-        penalties : sequence of float, optional
-            By default from 0.001 to 10.
-        alpha : float, optional
-            Miscoverage, as in `width_report`.
-        ax : matplotlib Axes, optional
-            Where it is drawn; a new figure by default.
-        progress : bool or None
-            Show a progress bar.
+        Refits with each of the ``penalties``, by default from 0.001 to 10, for ``new`` rows, by default up
+        to 100 of the training design points. Choosing one by this figure uses the rows that the intervals
+        rest on: `stabconf.select_penalty` chooses without harm to the guarantee. The right axis has the
+        share of the stable width that is owed to stability.
 
         Examples
         --------
@@ -254,8 +217,7 @@ class Figures(CheckedResults):
             )
         self._require_refit("plot_stability")
         level = check_one_alpha(self._level(alpha))
-        assert isinstance(self.model, ModelSpec)
-        chosen = float(self.model.penalty.strength)
+        chosen = float(self.model.penalty.strength)  # type: ignore[union-attr]
         strengths = as_penalties(penalties, [*_PENALTIES, chosen])
         if new is None:
             new = self._design.frame_of(None).iloc[evenly(self.nobs, _PATH_ROWS)]
@@ -280,17 +242,12 @@ class Figures(CheckedResults):
 
         Parameters
         ----------
-        new : DataFrame
-            New rows, which the fit has not seen, with their responses.
         alphas : sequence of float, optional
             Without ``by``: by default 0.05, 0.1, 0.2, ..., 0.8, and ``default_alpha``.
         by, alpha
-            Groups, and the level at which their coverage is drawn, as in `width_report`; several groupings
-            are crossed.
-        response, **options
-            As in `width_report`.
-        ax : matplotlib Axes, optional
-            Where it is drawn; a new figure by default.
+            Groups, crossed where there are several, and the level at which their coverage is drawn.
+        new, response, **options
+            As in `width_report`, for rows that the fit has not seen.
 
         Examples
         --------
@@ -300,17 +257,9 @@ class Figures(CheckedResults):
         >>> res = stabconf.fit("foodexp ~ income", data.iloc[:150])
         >>> res.plot_coverage(data.iloc[150:]).get_xlabel()
         'coverage asked for, 1 - alpha'
-        >>> ax = res.plot_coverage(data.iloc[150:], by={"income": 3}, alpha=0.1, conditional="~ income")
-        >>> [line.get_label() for line in ax.get_lines()]
-        ['plain', 'along ~ income', 'as asked for, 90 %']
         """
-        if new is None:
-            raise InputError("new=None: coverage is of rows that the fit has not seen; give them as new")
-        if response is None and self._design.responses(new) is None:
-            raise InputError(
-                f"new does not have the columns of the response {self._design.response!r}: add them, or "
-                "give response="
-            )
+        unseen = "coverage is of rows that the fit has not seen; give them as new"
+        known_responses(self._design, new, response, unseen)
         if by is not None:
             if alphas is not None:
                 raise InputError("alphas= is for the figure over levels: with by= give one alpha")
@@ -342,9 +291,6 @@ class Figures(CheckedResults):
             {name: coverage_by(each, groups) for name, each in shown.items()}, first.attrs, ax
         )
 
-    def _groups(self, shown: Shown, by: By) -> pd.DataFrame | None:
-        return shown.groups(by, lambda term: self._design.terms(term, shown.frame, "by"))
-
     def _column(self, frame: pd.DataFrame, x: Any) -> Any:
         """A column of the frame, or the value of a term."""
         columns = frame.columns
@@ -359,11 +305,6 @@ class Figures(CheckedResults):
         if len(values) != 1:
             raise InputError(f"x={x!r} has {len(values)} parts: give one column or term")
         return values[0]
-
-
-def evenly(count: int, most: int) -> np.ndarray:
-    """Places of all of ``count`` rows, or of ``most`` that are evenly spaced."""
-    return np.linspace(0, count - 1, min(count, most)).astype(int)
 
 
 def _candidates(lower: float, upper: float, prediction: float, y: np.ndarray, count: int) -> np.ndarray:

@@ -6,6 +6,7 @@ Both read the formula, learn the units of the columns and hand a spec to the res
 import copy
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,11 @@ from ..errors import ConvergenceWarning, DataWarning, InputError, InputTypeError
 from ..losses import Loss, Quantile, as_loss
 from ..penalties import Penalty, as_penalty
 from ..solvers import SOLVERS
-from .estimator import EstimatorResults, check_estimator
+from .estimator import EstimatorResults, EstimatorSpec, check_estimator
 from .options import Options, Table
 from .quantiles import QuantileResults
-from .regression import Results
+from .regression import ModelSpec, Results
 from .several import SeveralResults
-from .spec import EstimatorSpec, ModelSpec, QuantileSpec, SeveralSpec
 
 __all__ = ["fit", "fit_in_scope", "fit_quantiles"]
 
@@ -156,32 +156,22 @@ def fit_quantiles(
 
     Parameters
     ----------
+    quantiles : float or sequence of float
+        Levels between 0 and 1.
     formula, data, penalty, l1_ratio, standardize, missing, unseen, solver, tol, max_iter
         As in `stabconf.fit`, but the default penalty is 0.001; each fit is that of
         ``fit(loss=stabconf.Quantile(level))`` with that penalty, and shrinks towards the quantile of its
         own level.
-    quantiles : float or sequence of float
-        Levels between 0 and 1.
-
-    Returns
-    -------
-    QuantileResults
-        With a column of coefficients per level.
 
     Examples
     --------
     >>> import stabconf
     >>> from statsmodels.datasets import engel
-    >>> data = engel.load_pandas().data
-    >>> res = stabconf.fit_quantiles("foodexp ~ income", data, quantiles=(0.05, 0.5, 0.95))
+    >>> res = stabconf.fit_quantiles("foodexp ~ income", engel.load_pandas().data)
     >>> res.params.round(2)
                  0.05   0.50   0.95
     Intercept  124.88  82.67  75.96
     income       0.34   0.56   0.69
-    >>> res.conf_int_conformal({"income": [500.0, 2000.0]}, alpha=0.1).round(0)
-       lower   upper
-    0  292.0   425.0
-    1  812.0  1503.0
     """
     given = dict(locals())
     return _fit_quantiles(caller_scope(1), given)
@@ -195,36 +185,23 @@ def fit_in_scope(scope: Mapping[str, Any], formula: str, data: Table, **options:
 def _fit(scope: Mapping[str, Any], given: Options) -> Results | EstimatorResults | SeveralResults:
     """`fit`, all of whose arguments are given."""
     estimator, tau = given["estimator"], given["tau"]
-    if estimator is None and tau is None:
-        return _fit_losses(scope, given)
-    changed = [name for name in ("loss", "penalty", "l1_ratio") if given[name] != _DEFAULTS[name]]
-    check_estimator(estimator, tau, changed)
-    model, design, columns = _prepare(scope, as_loss(given["loss"]), given)
-    known = model.standardize, model.missing, model.endog_names, model.exog_names
-    spec = EstimatorSpec(model.formula, copy.deepcopy(estimator), copied(tau), *known)
-    return EstimatorResults(spec, design, columns)
-
-
-def _fit_loss(scope: Mapping[str, Any], given: Options) -> Results:
-    """`fit` without an estimator."""
-    model, design, columns = _prepare(scope, as_loss(given["loss"]), given)
-    results = Results(model, design, columns)
-    _check_converged(results)
-    return results
-
-
-def _fit_losses(scope: Mapping[str, Any], given: Options) -> Results | SeveralResults:
-    """`fit` without an estimator, of one response or several."""
-    model, design, columns = _prepare(scope, as_loss(given["loss"]), given, several=True)
+    by_loss = estimator is None and tau is None
+    if not by_loss:
+        changed = [name for name in ("loss", "penalty", "l1_ratio") if given[name] != _DEFAULTS[name]]
+        check_estimator(estimator, tau, changed)
+    model, design, columns = _prepare(scope, as_loss(given["loss"]), given, several=by_loss)
+    if not by_loss:
+        known = model.standardize, model.missing, model.endog_names, model.exog_names
+        spec = EstimatorSpec(model.formula, copy.deepcopy(estimator), copied(tau), *known)
+        return EstimatorResults(spec, design, columns)
     names = design.responses_named
     if len(names) == 1:
         results = Results(model, design, columns)
         _check_converged(results)
         return results
-    spec = SeveralSpec(**{**vars(model), "endog_names": " + ".join(names)}, responses=tuple(names))
-    joint = SeveralResults(spec, design, columns)
-    for each in joint.components.values():
-        _check_converged(each)
+    model = replace(model, endog_names=" + ".join(names), responses=tuple(names))
+    joint = SeveralResults(model, design, columns)
+    _check_converged(*joint.components.values())
     return joint
 
 
@@ -233,9 +210,8 @@ def _fit_quantiles(scope: Mapping[str, Any], given: Options) -> QuantileResults:
     levels = _check_levels(given["quantiles"])
     central = Quantile(min(levels, key=lambda level: abs(level - 0.5)))
     model, design, columns = _prepare(scope, central, given)
-    results = QuantileResults(QuantileSpec(**vars(model), quantiles=levels), design, columns)
-    for each in results._levels.values():
-        _check_converged(each)
+    results = QuantileResults(replace(model, quantiles=levels), design, columns)
+    _check_converged(*results._each.values())
     return results
 
 
@@ -285,16 +261,17 @@ def _learned_units(design: Design, standardize: bool) -> ColumnUnits:
     return made
 
 
-def _check_converged(results: Results) -> None:
-    """Warn where a fit did not reach its tolerance."""
-    model, solution = results.model, results._fitted.solution
-    if not solution.success:
-        warn_user(
-            f"the fit of {model.loss.describe()} did not converge in {solution.nit} steps "
-            f"({solution.message}): raise max_iter (now {model.max_iter}), tol (now {model.tol:g}) or "
-            "penalty; intervals stay valid but are wider",
-            ConvergenceWarning,
-        )
+def _check_converged(*fits: Results) -> None:
+    """Warn of each fit that did not reach its tolerance."""
+    for results in fits:
+        model, solution = results.model, results._fitted.solution
+        if not solution.success:
+            warn_user(
+                f"the fit of {model.loss.describe()} did not converge in {solution.nit} steps "
+                f"({solution.message}): raise max_iter (now {model.max_iter}), tol (now {model.tol:g}) or "
+                "penalty; intervals stay valid but are wider",
+                ConvergenceWarning,
+            )
 
 
 def _check_levels(quantiles: Any) -> tuple[float, ...]:

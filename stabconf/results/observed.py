@@ -1,35 +1,46 @@
-"""New rows whose responses are known: their p-values, and one frame with all there is to say of each row.
+"""New rows whose responses are known: their p-values, all there is to say of each row in one frame, and
+whether they look exchangeable with the training rows (theory, section 1).
 
-A part of every results class; `exchangeability` and `figures` build on it (theory, section 1).
+A part of every results class; `figures` builds on it.
 """
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ..data.frames import copied
 from ..data.response_units import as_units
 from ..errors import InputError
-from .asking import PValues, ask_own_p
-from .base import BaseResults
-from .options import Groups, Level, New, PerRow, Side
-from .showing import responses_of, shown_of
+from ..sets import STREAMS, check_rows
+from ..sets.exchangeability import SHARE
+from ..show.drift import ExchangeabilityCheck
+from ..show.shown import Shown
+from .asking import Rows
+from .candidates import PValues, ask_own_p
+from .options import Groups, Level, New, Options, PerRow, Side
+from .showing import known_responses, shown_of
+from .tables import Tables
 
 __all__ = ["ObservedResults"]
 
 # Options of intervals that p-values have too, and those that do not change which responses are inside.
-_SHARED = ("side", "groups", "weights", "conditional", "wls_weights")
+_SHARED = ("side", "groups", "weights", "conditional")
 _NEUTRAL = {"method", "tol", "budget", "units", "n_jobs", "progress"}
 
 
-class ObservedResults(BaseResults):
+class ObservedResults(Tables):
     """Results that can say how new responses agree with their intervals.
 
-    A subclass has ``_p_of(side)``: p-values of one row at candidates.
+    A subclass has ``_p_of(side)``: p-values of one row at candidates; and ``_parts(rows)``: fits with a
+    ``predictor`` of parts of the training rows, and new rows as these take them.
     """
 
     def _p_of(self, side: Side) -> PValues:
         raise NotImplementedError
+
+    def _parts(self, rows: Rows) -> tuple[Any, np.ndarray]:
+        return self._fits, rows.X
 
     def p_values(
         self,
@@ -46,20 +57,8 @@ class ObservedResults(BaseResults):
         Under exchangeability a p-value is at most alpha with probability at most alpha. A response is in
         the conformal set at alpha if and only if its p-value is larger. Those of several rows share the
         training rows, and are not independent: `check_exchangeability` looks at many rows together.
-
-        Parameters
-        ----------
-        new : DataFrame
-            New rows, which the fit has not seen.
-        response : str or sequence of float, optional
-            Their responses as the model has them, or a column. By default the left side of the formula.
-        side, groups, weights, conditional : optional
-            As in `conf_int_conformal`.
-
-        Returns
-        -------
-        Series
-            On the index of ``new``; NaN where a row, or its response, is missing.
+        ``response`` is as in `width_report`, all else as in `conf_int_conformal`; NaN where a row, or its
+        response, is missing.
 
         Examples
         --------
@@ -71,15 +70,10 @@ class ObservedResults(BaseResults):
         [0.771, 0.413, 0.687]
         """
         values = self._p_of(side)
-        if new is None:
-            raise InputError("new=None: p-values are of rows that the fit has not seen; give them as new")
-        y = responses_of(self._design, new, self._design.frame_of(new), response)
-        if y is None:
-            raise InputError(
-                f"new does not have the columns of the response {self._design.response!r}: add them, or "
-                "give response="
-            )
-        made = ask_own_p(self, new, y, groups, weights, values, conditional)
+        unseen = "p-values are of rows that the fit has not seen; give them as new"
+        y = known_responses(self._design, new, response, unseen)
+        asked = {"groups": groups, "weights": weights, "conditional": conditional}
+        made = ask_own_p(self, new, y, values, **asked)
         return pd.Series(made, index=self._rows(new)[1], name="p")
 
     def augment(
@@ -87,19 +81,10 @@ class ObservedResults(BaseResults):
     ) -> pd.DataFrame:
         """The rows themselves, with what is predicted for them and what came true, in one frame.
 
-        Parameters
-        ----------
-        new : DataFrame, optional
-            New rows; the training rows by default.
-        alpha, response, **options
-            As in `width_report`: ``method``, ``side``, ``groups``, ``units`` and so on.
-
-        Returns
-        -------
-        DataFrame
-            The columns of ``new``, then ``prediction``, ``lower`` and ``upper``; where responses are known
-            ``actual``, and for new rows ``inside``, whether the interval holds it (missing where that
-            cannot be judged), and with exact intervals its p-value ``p``, as in `p_values`.
+        Arguments are those of `width_report`. Returns the columns of ``new``, then ``prediction``,
+        ``lower`` and ``upper``; where responses are known ``actual``, and for new rows ``inside``, whether
+        the interval holds it (missing where that cannot be judged), and with exact intervals its p-value
+        ``p``, as in `p_values`.
 
         Examples
         --------
@@ -107,16 +92,10 @@ class ObservedResults(BaseResults):
         >>> from statsmodels.datasets import engel
         >>> data = engel.load_pandas().data
         >>> res = stabconf.fit("np.log(foodexp) ~ np.log(income)", data.iloc[:200])
-        >>> res.augment(data.iloc[200:203], alpha=0.1, units="response").round(2).T
-                       200     201     202
-        income       608.5  958.66  835.94
-        foodexp     444.56  680.42  576.28
-        prediction  418.13  618.11  549.42
-        lower       333.59  493.74  438.55
-        upper       523.46  774.57  688.44
-        actual      444.56  680.42  576.28
-        inside        True    True    True
-        p             0.68     0.5    0.74
+        >>> res.augment(data.iloc[200:202], alpha=0.1, units="response").round(2).iloc[:, 1:]
+             foodexp  prediction   lower   upper  actual  inside     p
+        200   444.56      418.13  333.59  523.46  444.56    True  0.68
+        201   680.42      618.11  493.74  774.57  680.42    True  0.50
         """
         shown = shown_of(self, new, alpha, response, options)
         frame = copied(shown.frame)
@@ -127,11 +106,9 @@ class ObservedResults(BaseResults):
                 made["inside"] = pd.array(shown.hits, dtype="boolean")
         given = {name: value for name, value in options.items() if value is not None}
         exact = shown.attrs["method"] == "exact" and set(given) <= {*_SHARED, *_NEUTRAL}
-        if shown.y is not None and "inside" in made and exact:
-            back = as_units(options.get("units"), self._design)
-            y = shown.y if back is None else back.there(shown.y)
+        if "inside" in made and exact:
             shared = {name: given[name] for name in _SHARED if name in given}
-            made["p"] = self.p_values(new, y, **shared).to_numpy()
+            made["p"] = self.p_values(new, self._model_responses(shown, given), **shared).to_numpy()
         taken = [name for name in made if name in frame.columns]
         if taken:
             raise InputError(
@@ -141,3 +118,88 @@ class ObservedResults(BaseResults):
             frame[name] = values
         frame.attrs = shown.attrs
         return frame
+
+    def check_exchangeability(
+        self, new: New, response: Any = None, random_state: int | np.random.Generator = 0
+    ) -> ExchangeabilityCheck:
+        """Is it plausible that new rows with known responses are exchangeable with the training rows?
+
+        Half of the training rows, drawn at random, are fitted. The others are the reference: each new row
+        is ranked among them and the new rows before it, by its residual (level), by the size of its
+        residual (spread) and by how far out its covariates lie. Under exchangeability these p-values are
+        uniform and independent, exactly, given the map of the formula (knots and the like). Three test
+        martingales, which show where a change began, and three Kolmogorov-Smirnov tests share the level.
+
+        Parameters
+        ----------
+        new : DataFrame
+            New rows that the fit has not seen, in the order in which they came, with their responses.
+        response : str or sequence of float, optional
+            As in `width_report`; by default the left side of the formula.
+        random_state : int or numpy Generator
+            Decides which training rows are fitted, and where among ties a row is ranked. The first answer
+            counts: one that is picked from several seeds is no test.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> data = engel.load_pandas().data.sample(frac=1.0, random_state=0)
+        >>> res = stabconf.fit("foodexp ~ income", data.iloc[:150], loss="huber")
+        >>> dearer = data.iloc[150:].assign(foodexp=lambda rows: rows["foodexp"] + 100)
+        >>> check = res.check_exchangeability(dearer)
+        >>> check.plausible, check.departures[0], check.p_value < 0.001
+        (False, 'level', True)
+        """
+        unseen = "rows that were fitted tell nothing; give new rows with their responses"
+        y = known_responses(self._design, new, response, unseen)
+        rows, index = self._rows(new)
+        known = rows.complete & ~np.isnan(y)
+        if not known.any():
+            raise InputError(
+                f"none of the {len(y)} new rows is complete and has a response: give rows that are"
+            )
+        some = rows.take(known)
+        fits, fresh = self._parts(some)
+        found = check_rows(fits, fresh, some.responses_as_fitted(y[known]), random_state)
+        places = np.flatnonzero(known)
+        values = {
+            "mean_p": np.mean(found.p, axis=0),
+            "ks_p": found.uniformity,
+            "largest": np.max(found.capital, axis=0),
+            "since": list(index[places[found.since]]),
+            "peak": list(index[places[found.peak]]),
+            "since_row": places[found.since],
+            "peak_row": places[found.peak],
+        }
+        return ExchangeabilityCheck(
+            p_values=_on_all(found.p, known, index),
+            paths=_on_all(found.capital, known, index).ffill().fillna(np.log10(SHARE)),
+            table=pd.DataFrame(values, index=list(STREAMS)),
+            p_value=found.p_value,
+            fitted=found.fitted,
+            reference=found.reference,
+        )
+
+    def _checked(self, shown: Shown, new: New, options: Options) -> ExchangeabilityCheck | None:
+        """The check for a report; None where responses are not known, or where intervals assume less than
+        exchangeability of all rows: with groups, or with weights of a shift."""
+        less = any(options.get(name) is not None for name in ("groups", "weights"))
+        if less or new is None or shown.y is None or np.isnan(shown.hits).all():
+            return None
+        try:
+            return self.check_exchangeability(new, self._model_responses(shown, options))
+        except InputError:  # too few rows
+            return None
+
+    def _model_responses(self, shown: Shown, options: Options) -> np.ndarray | None:
+        """Responses as the model has them (m,), whatever the units that are shown."""
+        back = None if options.get("units") is None else as_units(options["units"], self._design)
+        return shown.y if back is None or shown.y is None else back.there(shown.y)
+
+
+def _on_all(values: np.ndarray, known: np.ndarray, index: pd.Index) -> pd.DataFrame:
+    """Values of the known rows (k, 3) on all labels (m,), NaN elsewhere."""
+    out = np.full((len(index), len(STREAMS)), np.nan)
+    out[known] = values
+    return pd.DataFrame(out, index=index, columns=list(STREAMS))

@@ -3,8 +3,9 @@
 `conf_int_conformal` and what is made from it call these. Which method takes which option is said in `sets`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -13,12 +14,10 @@ from ..checks import is_number
 from ..data.design import Design
 from ..data.frames import IntoFrame, by_label
 from ..errors import InputError, InputTypeError
-from ..rank import Peers
 from ..sets import Along, Clusters, FixedScale, LearnedScale
 from ..sets.score import Side
 
 __all__ = [
-    "Among",
     "Bound",
     "Folds",
     "Groups",
@@ -34,7 +33,7 @@ __all__ = [
     "as_folds",
     "as_responses",
     "as_scale",
-    "given_options",
+    "shows_options",
 ]
 
 # Types of what a user may give; None is "not given", and for new rows "the training rows".
@@ -49,18 +48,20 @@ Units: TypeAlias = str | tuple[Callable[..., Any], Callable[..., Any]] | None
 PerRow: TypeAlias = float | str | Callable[[pd.DataFrame], Any] | Sequence[Any] | np.ndarray | None
 
 Options: TypeAlias = dict[str, Any]  # by name, those that were given
-Among: TypeAlias = list[tuple[np.ndarray, Peers]] | None  # groups of new rows, and their peers
-
-_NO_OPTIONS = {"self", "exog", "alpha", "method", "side", "unknown", "__class__"}
+Asking = TypeVar("Asking", bound=Callable[..., Any])
 
 
-def given_options(call: dict[str, Any]) -> Options:
-    """The options that were given, from the ``locals()`` of `conf_int_conformal`.
+def shows_options(of: Callable[..., Any], names: Collection[str]) -> Callable[[Asking], Asking]:
+    """Show these options of another method in the signature, where the method itself has ``**options``."""
 
-    Keywords that it does not have are among them: the method refuses them by name.
-    """
-    named = {name: value for name, value in call.items() if name not in _NO_OPTIONS}
-    return {name: value for name, value in {**named, **call["unknown"]}.items() if value is not None}
+    def shown(method: Asking) -> Asking:
+        own = inspect.signature(method)
+        *first, rest = own.parameters.values()
+        more = [each for each in inspect.signature(of).parameters.values() if each.name in names]
+        vars(method)["__signature__"] = own.replace(parameters=[*first, *more, rest])
+        return method
+
+    return shown
 
 
 def as_responses(

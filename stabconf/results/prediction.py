@@ -14,7 +14,7 @@ from .options import Level, New, Numbers, Options, as_scale
 if TYPE_CHECKING:
     from .base import BaseResults
 
-__all__ = ["Prediction", "SeveralPrediction"]
+__all__ = ["Prediction"]
 
 
 class Prediction:
@@ -28,11 +28,12 @@ class Prediction:
         self._exog = copied(collected(exog))
         self._alpha = alpha
         self._options = copied(options)
+        self._units = {"units": options["units"]} if options.get("units") is not None else {}
 
     @property
     def predicted_mean(self) -> pd.Series:
         """Predictions of the fit to all training rows."""
-        return self._results.predict(self._exog, self._options.get("units"))
+        return self._results.predict(self._exog, **self._units)
 
     def conf_int(self, alpha: Numbers = None, obs: bool = True) -> pd.DataFrame:
         """Conformal intervals for new responses; ``obs=True`` says so, as in statsmodels."""
@@ -45,32 +46,31 @@ class Prediction:
         return self._results.conf_int_conformal(self._exog, alpha=alpha, **self._options)
 
     def summary_frame(self, alpha: Level = None) -> pd.DataFrame:
-        """Prediction and interval side by side.
+        """Prediction and interval side by side, under a column level for the response where several are.
 
-        Returns
-        -------
-        DataFrame
-            ``mean``, statsmodels' name for the prediction (a median for LAD loss) of the fit that made the
-            interval (where rows are held out, not the fit to all of them; for folds the median of their
-            fits), and the fitted quantiles, where several are; ``obs_ci_lower``, ``obs_ci_upper`` (and the
-            inner ends where asked for); with groups, weights or a fixed scale also ``group`` (or a column
-            for each of several), ``weight`` and ``scale``. Rows with missing values are kept, as NaN.
+        ``mean``, statsmodels' name for the prediction (a median for LAD loss), is of the fit that made the
+        interval (where rows are held out, not the fit to all of them; for folds the median of their fits).
+        Beside it are the fitted quantiles, where several are; ``obs_ci_lower``, ``obs_ci_upper`` (and the
+        inner ends where asked for); with groups, weights or a fixed scale also ``group`` (or a column for
+        each of several), ``weight`` and ``scale``. Rows with missing values are kept, as NaN.
         """
         given: Numbers = self._alpha if alpha is None else alpha
         if np.ndim(given) > 0:  # type: ignore[arg-type]
             raise InputTypeError(f"alpha={given!r}: summary_frame takes one number; loop, or use conf_int")
-        asked = {**self._options, "alpha": given, "centre": True, "to": "pandas"}
-        ends = self._results.conf_int_conformal(self._exog, **asked)
-        columns = self._results._prediction_columns(self._exog, self._options.get("units"))
-        columns = columns.assign(mean=ends.pop("centre"))
-        ends = ends.add_prefix("obs_ci_")
-        attrs = ends.attrs
-        frame = pd.concat([columns, ends], axis=1)
-        frame.columns.name = ends.columns.name
-        for name, values in self._beside([*frame.columns]).items():
-            frame[name] = values
-        frame.attrs = attrs
-        return in_kind(frame, self._options.get("to", "pandas"))
+        options = {name: value for name, value in self._options.items() if name != "to"}
+        ends = self._results.conf_int_conformal(self._exog, alpha=given, centre=True, **options)
+        if len(self._results._designs) > 1:
+            each = {name: _named(ends[name]) for name in ends.attrs["response"]}
+            frame = pd.concat(each, axis=1, names=["response", None])
+        else:
+            named = _named(ends)
+            columns = self._results._prediction_columns(self._exog, **self._units)
+            frame = pd.concat([columns.assign(mean=named.pop("mean")), named], axis=1)
+            frame.columns.name = ends.columns.name
+            for name, values in self._beside([*frame.columns]).items():
+                frame[name] = values
+        frame.attrs = ends.attrs
+        return in_kind(frame, self._options.get("to") or "pandas")
 
     def _beside(self, taken: list[str]) -> dict[str, np.ndarray]:
         """Columns that say how new rows are ranked and scaled, beside those that are ``taken``."""
@@ -86,27 +86,7 @@ class Prediction:
         return out
 
 
-class SeveralPrediction(Prediction):
-    """Predictions of several responses with their joint intervals; made by
-    `SeveralResults.get_prediction`."""
-
-    @property
-    def predicted_mean(self) -> pd.DataFrame:
-        """Predictions, a column per response."""
-        return self._results.predict(self._exog)
-
-    def summary_frame(self, alpha: Level = None) -> pd.DataFrame:
-        """Prediction and interval side by side, a column level for the response."""
-        level = self._alpha if alpha is None else alpha
-        if not np.isscalar(level):
-            raise InputTypeError(f"alpha={level!r}: summary_frame takes one number; loop, or use conf_int")
-        ends = self._results.conf_int_conformal(
-            self._exog, **{**self._options, "alpha": level, "centre": True}
-        )
-        made = {}
-        for name in ends.attrs["response"]:
-            made[name] = ends[name].add_prefix("obs_ci_").rename(columns={"obs_ci_centre": "mean"})
-            made[name].insert(0, "mean", made[name].pop("mean"))
-        frame = pd.concat(made, axis=1, names=["response", None])
-        frame.attrs = ends.attrs
-        return frame
+def _named(ends: pd.DataFrame) -> pd.DataFrame:
+    """Prediction and ends by statsmodels' names."""
+    named = ends.add_prefix("obs_ci_").rename(columns={"obs_ci_centre": "mean"})
+    return named[["mean", *named.columns.drop("mean")]]

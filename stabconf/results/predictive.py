@@ -18,11 +18,11 @@ from ..errors import InputError, InputTypeError
 from ..rank import conformal_rank
 from ..sets.intervals import assumed
 from ..show.plots import draw_predictive
-from .asking import ask_one_sided
+from .candidates import ask_one_sided
 from .options import Level, New, Options, Units
 
 if TYPE_CHECKING:
-    from .objective import ObjectiveResults
+    from .regression import ObjectiveResults
 
 __all__ = ["Predictive"]
 
@@ -43,14 +43,7 @@ class Predictive:
     that a share falls as y grows (for LAD within the range of y that the fit passes through exactly), the
     lower one is the smallest share at or beyond y, the upper one the largest share up to y. The band is
     wider there, and `widened` names the rows. No choice of a point between the two functions is needed for
-    the guarantee.
-
-    Attributes
-    ----------
-    index : Index
-        Labels of the rows.
-    nobs : int
-        Training rows, n: the steps of each function.
+    the guarantee. ``index`` has the labels of the rows, ``nobs`` is n.
 
     Examples
     --------
@@ -70,7 +63,7 @@ class Predictive:
     ) -> None:
         self._results = results
         self._asked = units
-        self._units = as_units(units, results._design)
+        self._units = None if units is None else as_units(units, results._design)
         self._exog = copied(exog)
         self._options = copied(options)
         self._found: dict[tuple[Step, int], np.ndarray] = {}
@@ -128,7 +121,7 @@ class Predictive:
         Parameters
         ----------
         q : float or sequence of float
-            Probabilities between 0 and 1.
+            Probabilities between 0 and 1; several give a column each.
         step : {"upper", "lower"}
             "upper" gives the upper end of ``conf_int_conformal(new, alpha=1 - q, side="upper")``, "lower"
             the lower end for ``alpha=q, side="lower"``, which a new response is below with probability at
@@ -136,7 +129,7 @@ class Predictive:
 
         Returns
         -------
-        Series, or DataFrame with a column per q
+        Series or DataFrame
             Infinite where n rows are too few for q, and where a set has no end; NaN where a row has a
             missing value.
 
@@ -162,11 +155,6 @@ class Predictive:
 
         They cover with probability at least 1 - alpha. Two-sided intervals of `conf_int_conformal` rank
         sizes of residuals instead, and are about the prediction.
-
-        Returns
-        -------
-        DataFrame
-            ``lower`` and ``upper``.
         """
         given = self._results._level(alpha)
         assert given is not None
@@ -175,29 +163,20 @@ class Predictive:
         return pd.DataFrame({"lower": lower, "upper": self.quantile(1.0 - 0.5 * level)})
 
     def cdf(self, y: Any) -> pd.DataFrame:
-        """Lower and upper distribution functions at responses.
+        """Lower and upper distribution functions at responses; NaN where a row or its response is missing.
 
-        Parameters
-        ----------
-        y : float, sequence of float (m,) or array (m, g)
-            One response for all rows, one for each (a Series is matched by label), or several for each.
-
-        Returns
-        -------
-        DataFrame
-            ``lower`` and ``upper`` for each row; for an (m, g) array indexed by row and ``y``. NaN where a
-            row or its response is missing.
+        ``y`` is one response for all rows, one for each (a Series is matched by label), or several for
+        each, (m, g), which gives a frame indexed by row and ``y``.
 
         Examples
         --------
         >>> import stabconf
         >>> from statsmodels.datasets import engel
         >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad")
-        >>> res.predictive({"income": [500.0]}).cdf([[250.0, 350.0, 450.0]]).round(3).reset_index("y")
+        >>> res.predictive({"income": [500.0]}).cdf([[250.0, 350.0]]).round(3).reset_index("y")
                y  lower  upper
         0  250.0  0.093  0.097
         0  350.0  0.411  0.415
-        0  450.0  0.860  0.864
         """
         values = _as_values(y, self.index, several=True)
         at = values.reshape(len(self), -1)
@@ -219,17 +198,8 @@ class Predictive:
 
         The distribution is the mean of the lower and the upper one. The two leave 1/(2N) of it below all
         steps and as much above: that is put at the outermost finite steps, so that the score is finite. The
-        score is the exact integral of ``(F(x) - 1{x >= y})^2``.
-
-        Parameters
-        ----------
-        y : float or sequence of float (m,)
-            Responses; a Series is matched by label.
-
-        Returns
-        -------
-        Series
-            NaN where a row or its response is missing, infinite where a row has no finite step.
+        score is the exact integral of ``(F(x) - 1{x >= y})^2``; NaN where a row or its response is missing,
+        infinite where a row has no finite step. A Series of responses is matched by label.
 
         Examples
         --------
@@ -248,24 +218,17 @@ class Predictive:
         return pd.Series(out, index=self.index, name="crps")
 
     def plot(self, row: int = 0, y: float | None = None, ax: Any = None) -> Any:
-        """Both distribution functions of one row, the band between them and the prediction.
+        """Both distribution functions of one row, by its place, the band between them and the prediction.
 
-        Parameters
-        ----------
-        row : int
-            Place of the row, from 0.
-        y : float, optional
-            A response to mark.
-        ax : matplotlib Axes, optional
+        ``y`` is a response to mark.
 
         Examples
         --------
         >>> import stabconf
         >>> from statsmodels.datasets import engel
         >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad")
-        >>> ax = res.predictive({"income": [500.0]}).plot()
-        >>> ax.get_xlabel(), ax.get_ylabel()
-        ('foodexp', 'probability of a response up to here')
+        >>> res.predictive({"income": [500.0]}).plot().get_ylabel()
+        'probability of a response up to here'
         """
         if not (is_count(row, least=0) and row < len(self)):
             raise InputError(f"row={row!r} is not a place: give one from 0 to {len(self) - 1}")

@@ -1,11 +1,11 @@
 """`Predictor`: predictions and intervals without the training rows, to ship to workers or a service.
 
 `Results.predictor` makes it. It is results whose design has no rows and whose fits are tables, so that
-questions take the same way as elsewhere (theory, sections 4 and 6).
+questions take the same way as elsewhere (theory, sections 4 and 6). Workers of dask are sent one.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -14,13 +14,14 @@ from ..data.design import Design, Unseen
 from ..data.frozen_design import FrozenDesign
 from ..data.units import ColumnUnits
 from ..errors import InputError, InputTypeError
-from ..sets import FROZEN_METHODS, FrozenSets, Intervals, make_intervals
+from ..sets import FROZEN_METHODS, FrozenSets, Intervals
 from ..sets.training import linear
-from .asking import ask_intervals
+from .asking import Asked, ask_intervals, given_options
 from .base import BaseResults
-from .options import Among, New, Numbers, Options, Side, Units, given_options
-from .rows import Rows
-from .spec import ModelSpec
+from .options import New, Numbers, Options, Side, Units
+
+if TYPE_CHECKING:
+    from .regression import ModelSpec
 
 __all__ = ["Predictor", "check_methods"]
 
@@ -36,20 +37,16 @@ def check_methods(methods: str | Sequence[str]) -> tuple[str, ...]:
 class Predictor(BaseResults):
     """A fit without its training rows; made by `Results.predictor`.
 
-    Attributes
-    ----------
-    alphas : tuple of float
-        Levels that it answers.
-    side : {"two-sided", "upper", "lower"}
-    methods : tuple of str
-        Of "stable" and "split" those that it answers; the first is the default.
+    It answers the levels ``alphas``, the ``side`` and of "stable" and "split" the ``methods``, the first
+    by default.
     """
 
     can_refit = False
+    _methods = FROZEN_METHODS
 
     def __init__(
         self,
-        model: ModelSpec,
+        model: "ModelSpec",
         design: Design,
         columns: ColumnUnits,
         fit: tuple[float, float, np.ndarray],
@@ -60,7 +57,7 @@ class Predictor(BaseResults):
     ) -> None:
         super().__init__(model, FrozenDesign(design), columns)
         self._fit = fit
-        self._sets = sets
+        self._fits = sets
         self.alphas = tuple(alphas)
         self.side: Side = side
         self.methods = methods
@@ -70,7 +67,7 @@ class Predictor(BaseResults):
     @property
     def nobs(self) -> int:
         """Training rows that were used."""
-        return self._sets.n
+        return self._fits.n
 
     def conf_int_conformal(
         self,
@@ -86,31 +83,15 @@ class Predictor(BaseResults):
     ) -> pd.DataFrame:
         """Conformal prediction intervals for new responses: those of the results themselves.
 
-        Parameters
-        ----------
-        exog : DataFrame
-            New rows.
-        alpha : float or sequence of float, optional
-            Of the levels that the predictor was made for; all of them by default.
-        method : {"stable", "split"}, optional
-            By default the first that the predictor was made for.
-        side : optional
-            The side that the predictor was made for.
-        unseen, in_range, units : optional
-            As in `Results.conf_int_conformal`.
-
-        Returns
-        -------
-        DataFrame
-            As that of `Results.conf_int_conformal`.
+        ``alpha``, ``method`` and ``side`` are of those that the predictor was made for, by default all
+        levels and the first method; all else is as in `Results.conf_int_conformal`.
 
         Examples
         --------
         >>> import stabconf
         >>> from statsmodels.datasets import engel
         >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
-        >>> predictor = res.predictor(alpha=0.1)
-        >>> predictor.conf_int_conformal({"income": [500.0, 1000.0]}).round(0)
+        >>> res.predictor(alpha=0.1).conf_int_conformal({"income": [500.0, 1000.0]}).round(0)
            lower  upper
         0  213.0  532.0
         1  475.0  792.0
@@ -133,30 +114,35 @@ class Predictor(BaseResults):
             )
         return ask_intervals(self, exog, self._level(alpha), str(name), self.side, options)
 
-    def _without_rows(self, alpha: float | None, side: Side, method: str, **split: Any) -> "Predictor":
-        return self
+    def _by_partition(self, frame: Any, what: str, **asked: Any) -> Any:
+        from dask import delayed
+
+        asked = {name: value for name, value in asked.items() if value is not False}
+        meta = _answer(frame._meta, self, what, asked)
+        return frame.map_partitions(_answer, delayed(self), what, asked, meta=meta)
 
     def _predictions(self, X: np.ndarray) -> np.ndarray:
         return linear(*self._fit, X)
 
-    def _intervals(
-        self,
-        rows: Rows,
-        alphas: list[float],
-        method: str,
-        side: Side,
-        options: Options,
-        parts: Among = None,
-    ) -> list[Intervals]:
-        for alpha in alphas:
+    def _intervals(self, asked: Asked) -> list[Intervals]:
+        for alpha in asked.alphas:
             if alpha not in self.alphas:
                 raise InputError(
                     f"alpha={alpha:g} is not in this predictor, which has "
                     f"{', '.join(f'{known:g}' for known in self.alphas)}: make one with this alpha"
                 )
-        return make_intervals(self._sets, rows.X, alphas, method, side, options, parts, FROZEN_METHODS)
+        return super()._intervals(asked)
 
     def _new_rows(self, exog: New) -> tuple[np.ndarray, pd.Index]:
         if exog is None:
             raise InputTypeError("a predictor has no training rows: give new rows as exog")
         return super()._new_rows(exog)
+
+
+def _answer(
+    part: pd.DataFrame, predictor: Predictor, what: str, asked: Options
+) -> pd.DataFrame | pd.Series:
+    """A predictor's answer to some rows; what it says of all of them would differ by partition."""
+    made = getattr(predictor, what)(part, **asked)
+    made.attrs = {}
+    return made

@@ -1,12 +1,13 @@
 """Results of several quantile regressions, and the conformal band between two (theory, section 7)."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
 
-from ..data.design import Design, Unseen
+from ..data.design import Design
 from ..data.frames import collected, in_kind
 from ..data.response_units import as_units
 from ..data.units import ColumnUnits
@@ -14,36 +15,33 @@ from ..errors import AssumptionError, DataWarning, InputError, InputTypeError, w
 from ..losses import Quantile
 from ..penalties import Penalty
 from ..rank import Peers, conformal_rank
-from ..sets import BAND_METHODS, Along, BandFits, Fits, Intervals, band_conformity, make_intervals
+from ..sets import BAND_METHODS, Along, BandFits, Fits, Intervals, band_conformity
 from ..show.summary import FitSummary, summarise_quantiles
 from ..threads import one_thread
-from .asking import PValues, ask_intervals, ask_p_values
-from .options import Among, Bound, Groups, New, Numbers, Options, PerRow, Side, Units, given_options
-from .presentation import Presentation
-from .regression import Results
-from .rows import Rows
-from .spec import QuantileSpec
+from .asking import Asked, Rows
+from .base import BaseResults
+from .candidates import PValues, ask_p_values
+from .figures import Figures
+from .options import New, Numbers, Side, Units, shows_options
+from .regression import EachResults, ModelSpec, Results
 
 __all__ = ["QuantileResults"]
 
+_OPTIONS = ("groups", "weights", "conditional", "bound", "transductive", "unseen", "in_range", "units")
 
-class QuantileResults(Presentation):
+
+class QuantileResults(EachResults, Figures):
     """Fitted quantiles and the conformal band between two of them; made by `stabconf.fit_quantiles`.
 
     ``model`` says what was fitted; tables of coefficients and predictions have a column per quantile.
     """
 
-    model: QuantileSpec
-
-    def __init__(self, model: QuantileSpec, design: Design, columns: ColumnUnits) -> None:
+    def __init__(self, model: ModelSpec, design: Design, columns: ColumnUnits) -> None:
         super().__init__(model, design, columns)
-        fits = [Results(level, design, columns) for level in model.levels]
-        self._levels: dict[float, Results] = dict(zip(model.quantiles, fits, strict=True))
-
-    @property
-    def converged(self) -> bool:
-        """Whether every fit reached its tolerance."""
-        return all(fit.converged for fit in self._levels.values())
+        self._each = {
+            level: Results(replace(model, loss=Quantile(level), quantiles=()), design, columns)
+            for level in model.quantiles
+        }
 
     @property
     def penalty(self) -> Penalty:
@@ -53,27 +51,11 @@ class QuantileResults(Presentation):
     @property
     def fit_quality(self) -> pd.DataFrame:
         """As in `Results.fit_quality`, a row per quantile; ``pseudo_r2`` is Koenker and Machado's R1."""
-        return pd.DataFrame({level: fit.fit_quality for level, fit in self._levels.items()}).T
-
-    @property
-    def params(self) -> pd.DataFrame:
-        """Coefficients in the units of the design columns."""
-        return pd.DataFrame({level: fit.params for level, fit in self._levels.items()})
-
-    @property
-    def params_standardized(self) -> pd.DataFrame:
-        """Coefficients of the standardised columns and response."""
-        return pd.DataFrame({level: fit.params_standardized for level, fit in self._levels.items()})
+        return pd.DataFrame({level: fit.fit_quality for level, fit in self._each.items()}).T
 
     def predict(self, exog: New = None, units: Units = None) -> pd.DataFrame:
-        """Fitted quantiles at new rows, by default at the training rows; ``units`` as in
-        `conf_int_conformal`.
-
-        Returns
-        -------
-        DataFrame
-            A column per quantile, on the index of ``exog``; NaN where a row has a missing value. They may
-            cross: `crossing` says where.
+        """Fitted quantiles at new rows, a column each, by default at the training rows; ``units`` as in
+        `conf_int_conformal`. They may cross: `crossing` says where.
 
         Examples
         --------
@@ -85,17 +67,12 @@ class QuantileResults(Presentation):
         0  296.6  362.1  423.4
         1    NaN    NaN    NaN
         """
-        X, index = self._new_rows(exog)
-        made = {level: fit._predictions(X) for level, fit in self._levels.items()}
-        back = as_units(units, self._design)
-        if back is not None:
-            made = {level: back.back(values) for level, values in made.items()}
-        return pd.DataFrame(made, index=index)
+        made = self._predicted(exog)
+        back = None if units is None else as_units(units, self._design)
+        return made if back is None else made.apply(lambda column: back.back(column.to_numpy()))
 
     def crossing(self, exog: New = None) -> pd.Series:
         """Whether fitted quantiles cross at new rows (bools), a lower one above a higher one.
-
-        False where a row has a missing value; ``exog`` are the training rows by default.
 
         Examples
         --------
@@ -108,26 +85,16 @@ class QuantileResults(Presentation):
         made = self.predict(exog)
         return (made.diff(axis=1).iloc[:, 1:] < 0).any(axis=1).rename("crossing")
 
+    @shows_options(BaseResults.conf_int_conformal, (*_OPTIONS, "n_jobs", "progress", "to"))
     def conf_int_conformal(
         self,
         exog: New = None,
         alpha: Numbers = None,
-        method: str | None = "auto",
+        method: str | None = None,
         side: Side = "two-sided",
         *,
         pair: Sequence[float] | None = None,
-        groups: Groups = None,
-        weights: PerRow = None,
-        conditional: str | None = None,
-        bound: Bound = None,
-        transductive: bool = False,
-        unseen: Unseen | None = None,
-        in_range: bool = False,
-        units: Units = None,
-        n_jobs: int | None = None,
-        progress: bool | None = None,
-        to: str | None = None,
-        **unknown: Any,
+        **options: Any,
     ) -> pd.DataFrame:
         """Conformal prediction intervals: the band between two quantiles, widened or narrowed to cover.
 
@@ -136,8 +103,6 @@ class QuantileResults(Presentation):
 
         Parameters
         ----------
-        exog, alpha, groups, weights, conditional, transductive, unseen, in_range, units, n_jobs, progress
-            As in `Results.conf_int_conformal`.
         method : {"auto", "exact", "stable"}
             "stable" encloses the exact set from one pair of fits for all rows, fit for many of them.
         side : {"two-sided", "upper", "lower"}
@@ -145,8 +110,8 @@ class QuantileResults(Presentation):
             other end is infinite.
         pair : tuple of float, optional
             Levels of the band, of those fitted; by default the lowest and the highest.
-        bound : {"norm", "paper"}
-            Of "stable".
+        exog, alpha, **options
+            As in `Results.conf_int_conformal`; ``bound`` is "norm" or "paper".
 
         Returns
         -------
@@ -163,10 +128,9 @@ class QuantileResults(Presentation):
         >>> (ends["upper"] - ends["lower"]).round(0).tolist()
         [133.0, 692.0]
         """
-        options, exog = given_options(locals()), collected(exog)
-        kind = options.pop("to", "pandas")
+        exog, to = collected(exog), options.pop("to", None)
         low, high = self._check_pair(pair, side)
-        out = ask_intervals(self, exog, self._level(alpha), method or "auto", side, options)
+        out = super().conf_int_conformal(exog, alpha, method, side, pair=pair, **options)
         made = self.predict(exog)
         crossed = made.index[(made[low] > made[high]).to_numpy()]
         out.attrs |= {"pair": (low, high), "crossing": crossed.tolist()}
@@ -179,8 +143,8 @@ class QuantileResults(Presentation):
                 DataWarning,
             )
         else:
-            self._warn_of_wide(out, made, units)
-        return in_kind(out, kind)
+            self._warn_of_wide(out, made, options.get("units"))
+        return in_kind(out, to or "pandas")
 
     def _warn_of_wide(self, out: pd.DataFrame, fitted: pd.DataFrame, units: Units) -> None:
         """Warn of exact bands, at the largest alpha, that are wide because the fits follow the new
@@ -193,7 +157,7 @@ class QuantileResults(Presentation):
         scores = np.maximum(trained[low].to_numpy() - y, y - trained[high].to_numpy())
         stretch = np.sort(scores)[k - 1]
         plain = np.column_stack([fitted[low] - stretch, fitted[high] + stretch])
-        own = as_units(units, self._design)
+        own = None if units is None else as_units(units, self._design)
         if own is not None:
             plain, y = own.back(plain), own.back(y)
         ends = out if out.columns.nlevels == 1 else out[alpha]
@@ -209,6 +173,7 @@ class QuantileResults(Presentation):
                 DataWarning,
             )
 
+    @shows_options(Figures.p_values, ("groups", "weights", "conditional"))
     def conformity(
         self,
         exog: New,
@@ -216,10 +181,8 @@ class QuantileResults(Presentation):
         side: Side = "two-sided",
         *,
         pair: Sequence[float] | None = None,
-        groups: Groups = None,
-        weights: PerRow = None,
-        conditional: str | None = None,
         units: Units = None,
+        **asked: Any,
     ) -> pd.DataFrame:
         """Exact p-values ``p`` of candidate responses, as in `Results.conformity`.
 
@@ -231,8 +194,7 @@ class QuantileResults(Presentation):
         >>> res.conformity({"income": [500.0]}, z=[330.0, 450.0])["p"].round(3).tolist()
         [0.275, 0.03]
         """
-        values = self._p_of(side, pair)
-        return ask_p_values(self, exog, z, groups, weights, ("p",), values, conditional, None, units)
+        return ask_p_values(self, exog, z, ("p",), self._p_of(side, pair), units, **asked)
 
     def _p_of(self, side: Side, pair: Sequence[float] | None = None) -> PValues:
         band = self._band(pair, side)
@@ -247,15 +209,14 @@ class QuantileResults(Presentation):
     def predictive(self, exog: New = None, **options: Any) -> NoReturn:
         """Refuse: the lower and the upper end of a band have scores of their own, so that its one-sided
         intervals make no distribution."""
-        level = self._central
         raise AssumptionError(
             "a band has one score for its lower end and another for its upper one, which make no "
             "predictive distribution: use stabconf.fit(formula, data, "
-            f"loss=stabconf.Quantile({level:g})).predictive(new)"
+            f"loss=stabconf.Quantile({self._central:g})).predictive(new)"
         )
 
     def _fit_summary(self) -> FitSummary:
-        return summarise_quantiles(self, self._design, list(self._levels.values()))
+        return summarise_quantiles(self, self._design, list(self._each.values()))
 
     def _check_pair(self, pair: Any, side: str) -> tuple[float, float]:
         """Levels of the band, ascending; for one-sided sets one of them does not matter."""
@@ -277,7 +238,7 @@ class QuantileResults(Presentation):
         return float(pair[0]), float(pair[1])
 
     def _band(self, pair: Sequence[float] | None, side: str) -> BandFits:
-        return BandFits(*(self._levels[level]._fits for level in self._check_pair(pair, side)))
+        return BandFits(*(self._each[level]._fits for level in self._check_pair(pair, side)))
 
     @property
     def _central(self) -> float:
@@ -286,10 +247,10 @@ class QuantileResults(Presentation):
         return self.model.loss.q
 
     def _predictions(self, X: np.ndarray) -> np.ndarray:
-        return self._levels[self._central]._predictions(X)
+        return self._each[self._central]._predictions(X)
 
     def _parts(self, rows: Rows) -> tuple[Fits, np.ndarray]:
-        return self._levels[self._central]._fits, rows.X
+        return self._each[self._central]._fits, rows.X
 
     def _prediction_columns(self, exog: New, units: Units = None) -> pd.DataFrame:
         made = self.predict(exog, units)
@@ -298,17 +259,9 @@ class QuantileResults(Presentation):
         return named
 
     @one_thread
-    def _intervals(
-        self,
-        rows: Rows,
-        alphas: list[float],
-        method: str,
-        side: Side,
-        options: Options,
-        parts: Among = None,
-    ) -> list[Intervals]:
-        band = self._band(options.get("pair"), side)
-        options = {name: value for name, value in options.items() if name != "pair"}
+    def _intervals(self, asked: Asked) -> list[Intervals]:
+        options, method = dict(asked.options), asked.method
+        band = self._band(options.pop("pair", None), asked.side)
         if method == "auto":
             method = "stable" if "bound" in options else "exact"
-        return make_intervals(band, rows.X, alphas, method, side, options, parts, BAND_METHODS)
+        return replace(asked, options=options, method=method).intervals(band, BAND_METHODS)

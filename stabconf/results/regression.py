@@ -1,26 +1,230 @@
-"""The results of a regularised robust fit, what `stabconf.fit` gives: coefficients, scale, summary."""
+"""Results of a model that minimises a loss and a penalty: coefficients, p-values, predictive distributions.
+
+`ObjectiveResults` has what follows from the objective alone, whoever fitted the model; `Results` is what
+`stabconf.fit` gives, and the results of statsmodels' models build on the former (theory, section 2).
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
-from ..checks import check_alpha
+from ..checks import check_alpha, check_candidates, check_one_alpha
 from ..data.design import Design
 from ..data.units import ColumnUnits
 from ..losses import Loss
-from ..sets import Fits, FrozenSets
+from ..penalties import Penalty, as_penalty
+from ..rank import Peers
+from ..sets import Along, Fits, FrozenSets, Intervals, check_bound, conformity
+from ..sets.quality import errors_of, pseudo_r2
 from ..sets.request import check_side
 from ..sets.training import Fitted, Parts, fit_rows, residual_scale
 from ..show.summary import FitSummary, summarise
-from .objective import ObjectiveResults
-from .options import Numbers, Options, Side
+from ..threads import one_thread
+from .asking import Asked, Rows
+from .base import BaseResults
+from .candidates import BOUNDED, PValues, ask_p_values, label_sets
+from .options import Bound, Groups, Level, New, Numbers, Options, PerRow, Side, Units
+from .predictive import Predictive
 from .predictor import Predictor, check_methods
-from .spec import ModelSpec
+from .stability import StabilityResults
 
-__all__ = ["ModelSpec", "Results"]
+__all__ = ["EachResults", "ModelSpec", "ObjectiveResults", "Results"]
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A regression with a loss and a penalty; the fields are the arguments of `stabconf.fit`.
+
+    Several quantile regressions have their levels in ``quantiles``, ascending, and the loss of the one
+    nearest to 0.5; several responses have their names in ``responses``, and all of them in ``endog_names``.
+    """
+
+    formula: str
+    loss: Loss
+    penalty: Penalty
+    standardize: bool
+    missing: str
+    solver: str
+    tol: float
+    max_iter: int
+    endog_names: str
+    exog_names: list[str]
+    quantiles: tuple[float, ...] = ()
+    responses: tuple[str, ...] = ()
+
+    @property
+    def solving(self) -> dict[str, str | float | int]:
+        """Options of the solver."""
+        return {"solver": self.solver, "tol": self.tol, "max_iter": self.max_iter}
+
+    def describe(self) -> str:
+        """The model in a few words."""
+        levels = ", ".join(f"{level:g}" for level in self.quantiles)
+        fit = f"quantiles {levels}" if levels else self.loss.describe()
+        several = f"{len(self.responses)} responses, " if self.responses else ""
+        return f"{several}{fit}, {self.penalty.describe()}"
+
+
+class ObjectiveResults(StabilityResults):
+    """Results of a model that minimises a loss and a penalty."""
+
+    model: ModelSpec
+
+    @property
+    def loss(self) -> Loss:
+        """The loss, as it was given."""
+        return self.model.loss
+
+    @property
+    def penalty(self) -> Penalty:
+        """The penalty, as it was given."""
+        return self.model.penalty
+
+    @property
+    def fit_quality(self) -> pd.Series:
+        """How well the fit describes the training rows: mean absolute error ``mae``, root mean squared
+        error ``rmse``, and ``pseudo_r2``, 1 - loss of the fit / loss of the best constant (R2 for squared
+        loss without a penalty)."""
+        r2 = pseudo_r2(self._fits, self._rows(None)[0].root)
+        return pd.Series({**errors_of(self.resid.to_numpy()), "pseudo_r2": r2}, name="fit_quality")
+
+    def conformity(
+        self,
+        exog: New,
+        z: Numbers | Sequence[str],
+        side: Side = "two-sided",
+        bound: Bound = None,
+        groups: Groups = None,
+        weights: PerRow = None,
+        conditional: str | None = None,
+        z_hat: PerRow = None,
+        units: Units = None,
+    ) -> pd.DataFrame:
+        """The conformity function: exact p-values of candidate responses, between stability bounds.
+
+        ``p`` is the share of the rows, the new one among them, whose score is at least the new one's. The
+        paper's pi(z) counts the others alone: p = pi + 1/N with N = n + 1.
+
+        Parameters
+        ----------
+        z : float or sequence of float or str
+            Candidate responses, the same for every row. Labels of categories stand for the responses 0, 1,
+            ... in the order given, as which training must have them.
+        exog, side, bound, groups, weights, conditional
+            As in `conf_int_conformal`. Along a formula p is the largest alpha at which a candidate is in
+            the set, and has no stability bounds.
+        z_hat : float, "prediction", callable or list of these, optional
+            Take the bounds from the fit that has the new row at this response (the paper's pi_lo(z, z_hat)
+            and pi_up(z, z_hat), literally so with ``bound="paper"``), by default from the fit without it.
+            Of several responses the largest ``p_lo`` and the smallest ``p_up`` count.
+        units : {"response"} or pair of functions, optional
+            As in `conf_int_conformal`: candidates are then given in units of the response itself, ``z_hat``
+            as the model has it.
+
+        Returns
+        -------
+        DataFrame
+            ``p``, ``p_lo``, ``p_up`` and ``gap``, which is ``p_up - p_lo``, by row and ``z``. A candidate
+            is in the conformal set if ``p > alpha``, and surely so if ``p_lo > alpha``. Where no bound
+            applies ``p_lo`` is 0 and ``p_up`` 1. NaN where a row has a missing value.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
+        >>> res.conformity({"income": [500.0]}, z=[250.0, 400.0]).round(3).to_numpy().tolist()
+        [[0.157, 0.153, 0.157, 0.004], [0.758, 0.758, 0.758, 0.0]]
+        """
+        values = self._p_of(side, check_bound(self._fits, bound, side))
+        asked = {"groups": groups, "weights": weights, "conditional": conditional, "z_hat": z_hat}
+        return ask_p_values(self, exog, z, BOUNDED, values, units, **asked)
+
+    def _p_of(self, side: Side, bound: str | None = None) -> PValues:
+        def values(
+            row: np.ndarray, candidates: np.ndarray, peers: Peers, along: Along | None, *at: np.ndarray
+        ) -> np.ndarray:
+            return conformity(self._fits, row, candidates, side, bound, peers, along, *at)
+
+        return values
+
+    def conformal_set(
+        self,
+        exog: New,
+        candidates: Sequence[float | str],
+        alpha: Level = None,
+        side: Side = "two-sided",
+        groups: Groups = None,
+        weights: PerRow = None,
+    ) -> pd.Series:
+        """The candidates in each row's conformal set, for responses that take few values.
+
+        ``candidates`` are the values that a response can take, or labels of categories as in `conformity`;
+        all else is as in `conf_int_conformal`. Returns a tuple of candidates for each row, in the order
+        given; None where a row has a missing value. ``attrs["p"]`` holds the p-values.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> data = {"x": [0.1, 0.3, 0.2, 1.1, 0.9, 1.2, 2.1, 1.8, 1.9], "size": [0, 0, 0, 1, 1, 1, 2, 2, 2]}
+        >>> res = stabconf.fit("size ~ x", data, loss="huber")
+        >>> res.conformal_set({"x": [0.2, 1.0]}, ["small", "medium", "large"], alpha=0.2).tolist()
+        [('small',), ('medium',)]
+        """
+        level = check_one_alpha(self._level(alpha))
+        _, given = check_candidates(candidates, self._design.y, "candidates")
+        p = self.conformity(exog, given, side, groups=groups, weights=weights)["p"].to_numpy()
+        return label_sets(p.reshape(-1, len(given)), self._new_rows(exog)[1], given, level)
+
+    def predictive(
+        self,
+        exog: New = None,
+        *,
+        scale: PerRow = None,
+        units: Units = None,
+        n_jobs: int | None = None,
+        progress: bool | None = None,
+    ) -> Predictive:
+        """The conformal predictive distribution of new responses: every quantile at once.
+
+        Arguments are as in `conf_int_conformal`, with a fixed scale; with ``units`` responses and quantiles
+        are in units of the response itself.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import engel
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
+        >>> res.predictive({"income": [500.0, 1000.0]}).quantile([0.1, 0.5, 0.9]).round(0)
+        q    0.1    0.5    0.9
+        0  269.0  375.0  488.0
+        1  530.0  636.0  749.0
+        """
+        options = {"scale": scale, "n_jobs": n_jobs, "progress": progress}
+        given = {name: value for name, value in options.items() if value is not None}
+        return Predictive(self, exog, given, units)
+
+    @one_thread
+    def _intervals(self, asked: Asked) -> list[Intervals]:
+        return super()._intervals(asked)
+
+    def _parts(self, rows: Rows) -> tuple[Fits, np.ndarray]:
+        return self._fits, rows.as_fitted
+
+    @property
+    def _weights(self) -> tuple[np.ndarray, np.ndarray]:
+        """Ridge and lasso weights, two (p,) arrays."""
+        slopes = np.arange(len(self._design.names)) != self._design.intercept
+        return self.model.penalty.weights(self.nobs, slopes)
+
+    def _with_penalty(self, strength: float) -> Self:
+        """Itself refitted with another strength of the penalty."""
+        penalty = as_penalty(strength, self.model.penalty.l1_ratio)
+        return self._refit(replace(self.model, penalty=penalty), self._design, self._columns)
 
 
 class Results(ObjectiveResults):
@@ -32,10 +236,6 @@ class Results(ObjectiveResults):
         What was asked of `fit`: formula, loss, penalty, options.
     nobs : int
         Rows used.
-    converged : bool
-        Whether the fit reached its tolerance; intervals stay valid where not, but are wider.
-    radius : float
-        Certified distance of the coefficients to the minimiser, in the norm of the penalty.
     """
 
     def __init__(self, model: ModelSpec, design: Design, columns: ColumnUnits) -> None:
@@ -44,7 +244,7 @@ class Results(ObjectiveResults):
 
     @property
     def converged(self) -> bool:
-        """Whether the fit reached its tolerance."""
+        """Whether the fit reached its tolerance; intervals stay valid where not, but are wider."""
         return self._fitted.solution.success
 
     @property
@@ -89,26 +289,11 @@ class Results(ObjectiveResults):
         """A small object that predicts and gives intervals without the training rows.
 
         It is below 2 MB however many rows were fitted, can be pickled, and has no training row in it but
-        the levels of categories and the ranges of columns. Its answers are those of the results.
-
-        Parameters
-        ----------
-        alpha : float or sequence of float, optional
-            Levels that it shall answer.
-        side : {"two-sided", "upper", "lower"}
-            The side that it shall answer.
-        methods : str or sequence of str
-            Of "stable" and "split" those that it shall answer, the default first.
-        calibration, random_state : optional
-            Of "split", as in `conf_int_conformal`.
-
-        Returns
-        -------
-        Predictor
-            With ``predict``, ``conf_int_conformal`` and ``get_prediction``. Above some 10,000 training
-            rows it keeps those whose residuals can matter to new rows; stable intervals of rows that lie
-            very far from the training rows may then be wider than those of the results (infinite, even),
-            never narrower.
+        the levels of categories and the ranges of columns. Its answers are those of the results, at the
+        levels, side and methods that it is made for; the first method is its default. Above some 10,000
+        training rows it keeps those whose residuals can matter to new rows; stable intervals of rows that
+        lie very far from the training rows may then be wider than those of the results (infinite, even),
+        never narrower. ``calibration`` and ``random_state`` are of "split", as in `conf_int_conformal`.
 
         Examples
         --------
@@ -126,22 +311,19 @@ class Results(ObjectiveResults):
         split = {"calibration": calibration, "random_state": random_state}
         return self._frozen(alphas, side, check_methods(methods), split)
 
-    def _without_rows(self, alpha: float | None, side: Side, method: str, **split: Any) -> Predictor:
-        if alpha is None:
-            return self._frozen([], side, (), {})
-        return self.predictor(alpha, side, method, **split)
-
     def _frozen(self, alphas: list[float], side: Side, names: tuple[str, ...], split: Options) -> Predictor:
         sets = FrozenSets.of(self._fits, alphas, side, names, **split)
         fitted = self._fitted
         fit = fitted.centre, fitted.scale, fitted.solution.x
         return Predictor(self.model, self._design, self._columns, fit, sets, alphas, side, names)
 
-    @property
-    def _weights(self) -> tuple[np.ndarray, np.ndarray]:
-        """Ridge and lasso weights, two (p,) arrays."""
-        slopes = np.arange(len(self._design.names)) != self._design.intercept
-        return self.model.penalty.weights(self.nobs, slopes)
+    def _by_partition(self, frame: Any, what: str, **asked: Any) -> Any:
+        if what == "predict":
+            return self._frozen([], "two-sided", (), {})._by_partition(frame, what, **asked)
+        split = {name: asked.pop(name) for name in ("calibration", "random_state") if name in asked}
+        asked["method"] = "stable" if asked["method"] == "auto" else asked["method"]
+        made = self.predictor(asked["alpha"], asked["side"], asked["method"], **split)
+        return made._by_partition(frame, what, **asked)
 
     @property
     def _objective(self) -> tuple[Loss, np.ndarray, float]:
@@ -163,3 +345,30 @@ class Results(ObjectiveResults):
 
     def _fit_summary(self) -> FitSummary:
         return summarise(self, self._design, self._fitted.solution)
+
+
+class EachResults(BaseResults):
+    """Several fits with one design; a subclass fills ``_each``, by quantile or by response."""
+
+    model: ModelSpec
+    _each: dict[Any, Results]
+
+    @property
+    def converged(self) -> bool:
+        """Whether every fit reached its tolerance."""
+        return all(fit.converged for fit in self._each.values())
+
+    @property
+    def params(self) -> pd.DataFrame:
+        """Coefficients in the units of the design columns, a column per fit."""
+        return pd.DataFrame({name: fit.params for name, fit in self._each.items()})
+
+    @property
+    def params_standardized(self) -> pd.DataFrame:
+        """Coefficients of the standardised columns and response."""
+        return pd.DataFrame({name: fit.params_standardized for name, fit in self._each.items()})
+
+    def _predicted(self, exog: New) -> pd.DataFrame:
+        """Predictions, a column per fit."""
+        X, index = self._new_rows(exog)
+        return pd.DataFrame({name: fit._predictions(X) for name, fit in self._each.items()}, index=index)

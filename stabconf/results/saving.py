@@ -33,9 +33,8 @@ class SavedResults:
         >>> from statsmodels.datasets import engel
         >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = os.path.join(folder, "engel.pickle")
-        ...     res.save(path)
-        ...     stabconf.load(path).params.equals(res.params)
+        ...     res.save(os.path.join(folder, "engel.pickle"))
+        ...     stabconf.load(os.path.join(folder, "engel.pickle")).params.equals(res.params)
         True
         """
         try:

@@ -11,64 +11,60 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 
-from ..data.design import Design, Unseen
+from ..checks import check_one_alpha, is_count
+from ..data.design import Design
 from ..data.units import ColumnUnits
-from ..errors import InputError, InputTypeError
+from ..errors import InputError, InputTypeError, quietly
 from ..rank import Peers
-from ..sets import (
-    SEVERAL_METHODS,
-    Along,
-    Intervals,
-    SeveralFits,
-    box_conformity,
-    make_intervals,
-    score_unit,
-)
-from .asking import PValues, ask_intervals, ask_own_p, ask_p_values
-from .options import Among, Bound, Groups, New, Numbers, Options, PerRow, Side, given_options
-from .prediction import SeveralPrediction
-from .regression import Results
-from .rows import Rows
-from .several_tables import SeveralTables
-from .spec import SeveralSpec
+from ..sets import SEVERAL_METHODS, Along, Intervals, SeveralFits, box_conformity, score_unit
+from ..show.plots import draw_pairs
+from ..show.report import Background, Content, collect_joint
+from ..show.shown import Shown, WidthReport, width_report
+from ..show.summary import Summary, summarise_several
+from .asking import Asked, ask_intervals
+from .base import BaseResults
+from .candidates import PValues, ask_own_p, ask_p_values
+from .figures import Axes
+from .observed import ObservedResults
+from .options import Bound, Level, New, Numbers, Options, shows_options
+from .regression import EachResults, ModelSpec, Results
+from .showing import evenly, ranks_of, responses_of
+from .tables import By, Tables
 
 __all__ = ["SeveralResults"]
 
+_BOXES = 6  # that a figure shows, unless told
+_JOINT = "jointly"
+_OPTIONS = {"groups", "weights", "transductive", "unseen"}
+_OPTIONS |= {option for method in SEVERAL_METHODS.values() for option in method.options}
 
-class SeveralResults(SeveralTables):
+
+class SeveralResults(EachResults, Tables):
     """Fits of several responses and their joint conformal intervals; made by `stabconf.fit`.
 
-    Tables have a column per response. What belongs to one response alone, its figures and one-sided
-    intervals say, is asked of ``components[name]``.
-
-    Attributes
-    ----------
-    model : SeveralSpec
-        What was asked of `fit`.
-    components : dict of Results
-        The ordinary fit of each response, by name; its intervals are for that response alone.
+    Tables have a column per response; `width_report` has a row per response and one, "jointly", for the
+    boxes. What belongs to one response alone, its figures and one-sided intervals say, is asked of
+    ``components[name]``, the ordinary `Results` of that response.
 
     Examples
     --------
     >>> import stabconf
     >>> from statsmodels.datasets import statecrime
-    >>> data = statecrime.load_pandas().data
-    >>> res = stabconf.fit("violent + murder ~ poverty + urban", data)
-    >>> res.params.round(2)
-               violent  murder
-    Intercept  -281.75   -5.52
-    poverty      31.42    0.54
-    urban         3.44    0.04
+    >>> res = stabconf.fit("violent + murder ~ poverty + urban", statecrime.load_pandas().data)
+    >>> res.params.loc["poverty"].round(2).to_dict(), list(res.components)
+    ({'violent': 31.42, 'murder': 0.54}, ['violent', 'murder'])
     """
 
-    model: SeveralSpec
+    _methods = SEVERAL_METHODS
 
-    def __init__(self, model: SeveralSpec, design: Design, columns: ColumnUnits) -> None:
+    def __init__(self, model: ModelSpec, design: Design, columns: ColumnUnits) -> None:
         super().__init__(model, design, columns)
-        self.components: dict[str, Results] = {
-            one.response: Results(spec, one, columns)
-            for spec, one in zip(model.each, design.each(), strict=True)
-        }
+        right = model.formula.split("~", 1)[1].strip()
+        self._each = {}
+        for one in design.each():
+            name = one.response
+            alone = replace(model, formula=f"{name} ~ {right}", endog_names=name, responses=())
+            self._each[name] = Results(alone, one, columns)
 
     def __getattr__(self, name: str) -> NoReturn:
         if not name.startswith("_") and hasattr(Results, name):
@@ -78,43 +74,23 @@ class SeveralResults(SeveralTables):
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     @property
-    def converged(self) -> bool:
-        """Whether every fit reached its tolerance."""
-        return all(fit.converged for fit in self.components.values())
-
-    @property
-    def params(self) -> pd.DataFrame:
-        """Coefficients in the units of the design columns, a column per response."""
-        return pd.DataFrame({name: fit.params for name, fit in self.components.items()})
-
-    @property
-    def params_standardized(self) -> pd.DataFrame:
-        """Coefficients of the standardised columns and responses."""
-        return pd.DataFrame({name: fit.params_standardized for name, fit in self.components.items()})
+    def components(self) -> dict[str, Results]:
+        """The ordinary fit of each response, by name; its intervals are for that response alone."""
+        return self._each
 
     @property
     def scale(self) -> pd.Series:
         """Residual scales, as `Results.scale`: the units in which residuals of the responses are
         compared, unless ``standardize=False``, where they are taken as they are."""
-        return pd.Series({name: fit.scale for name, fit in self.components.items()}, name="scale")
+        return pd.Series({name: fit.scale for name, fit in self._each.items()}, name="scale")
 
     @property
     def resid(self) -> pd.DataFrame:
         """Responses less fitted values."""
-        return pd.DataFrame({name: fit.resid for name, fit in self.components.items()})
+        return pd.DataFrame({name: fit.resid for name, fit in self._each.items()})
 
     def predict(self, exog: New = None) -> pd.DataFrame:  # type: ignore[override]
-        """Predictions of the training fits, a column per response.
-
-        Parameters
-        ----------
-        exog : DataFrame, optional
-            New rows; the training rows by default.
-
-        Returns
-        -------
-        DataFrame
-            On the index of ``exog``; NaN where a row has a missing value.
+        """Predictions of the training fits, a column per response; at the training rows by default.
 
         Examples
         --------
@@ -126,29 +102,11 @@ class SeveralResults(SeveralTables):
         0    301.9     3.3
         1      NaN     NaN
         """
-        X, index = self._new_rows(exog)
-        made = {name: fit._predictions(X) for name, fit in self.components.items()}
-        return pd.DataFrame(made, index=index)
+        return self._predicted(exog)
 
+    @shows_options(BaseResults.conf_int_conformal, _OPTIONS)
     def conf_int_conformal(  # type: ignore[override]
-        self,
-        exog: New = None,
-        alpha: Numbers = None,
-        method: str | None = "auto",
-        *,
-        groups: Groups = None,
-        weights: PerRow = None,
-        conditional: str | None = None,
-        bound: Bound = None,
-        tol: float | None = None,
-        calibration: float | None = None,
-        folds: int | None = None,
-        random_state: int | np.random.Generator | None = None,
-        transductive: bool = False,
-        unseen: Unseen | None = None,
-        n_jobs: int | None = None,
-        progress: bool | None = None,
-        **unknown: Any,
+        self, exog: New = None, alpha: Numbers = None, method: str | None = None, **options: Any
     ) -> pd.DataFrame:
         """Conformal boxes: intervals that hold the responses of a new row all at once.
 
@@ -157,23 +115,14 @@ class SeveralResults(SeveralTables):
 
         Parameters
         ----------
-        exog, alpha, groups, weights, transductive, unseen, n_jobs, progress
-            As in `Results.conf_int_conformal`.
         method : {"auto", "exact", "stable", "split", "cross", "cv+", "jackknife+"}
             "exact" is the smallest box around the full conformal set, for LAD and quantile loss. "stable"
             encloses it from one fit per response, for every loss. "cross" encloses the cross-conformal
             set. "auto" is exact where the loss allows it, else stable; split with ``conditional``.
-        conditional : str
-            As in `Results.conf_int_conformal`, with ``method="split"``.
-        bound : {"curvature", "norm", "ball", "paper"}
-            Of "stable".
-        tol : float
-            By how much an interval of "exact" may be wider than the exact one at each end, relative to the
-            scale of its response (default 1e-6).
-        calibration, folds, random_state
-            Of the methods that hold rows out. They learn the scales from the rows that they fit.
-        **unknown
-            Options of one response alone (``side``, ``score``, ``scale``, ``units``, ...) are refused.
+            Methods that hold rows out learn the scales from the rows that they fit.
+        exog, alpha, **options
+            As in `Results.conf_int_conformal`; ``tol`` is of "exact", ``conditional`` of "split". Options
+            of one response alone (``side``, ``score``, ``scale``, ``units``, ...) are refused.
 
         Returns
         -------
@@ -187,89 +136,48 @@ class SeveralResults(SeveralTables):
         >>> import stabconf
         >>> from statsmodels.datasets import statecrime
         >>> res = stabconf.fit("violent + murder ~ poverty + urban", statecrime.load_pandas().data)
-        >>> new = {"poverty": [12.0, 18.0], "urban": [60.0, 80.0]}
-        >>> ends = res.conf_int_conformal(new, alpha=0.1)
-        >>> ends.round(1)  # doctest: +NORMALIZE_WHITESPACE
-        response violent        murder
-                   lower  upper  lower upper
-        0           -7.2  600.7   -2.1   8.6
-        1          242.6  860.2    1.7  12.7
-        >>> ends.attrs["method"], ends.attrs["guarantee"][:60]
-        ('exact', 'covers all 2 responses at once with probability at least 0.9')
+        >>> ends = res.conf_int_conformal({"poverty": [12.0], "urban": [60.0]}, alpha=0.1)
+        >>> ends["murder"].round(1), ends.attrs["guarantee"][:60]
+        (   lower  upper
+        0   -2.1    8.6, 'covers all 2 responses at once with probability at least 0.9')
         """
-        options = given_options(locals())
-        for name in unknown.keys() - {"centre"}:
+        for name in options.keys() - {*_OPTIONS, "centre"}:
             raise InputTypeError(
-                f"option {name!r} is not for several responses, which share {_listed_options()}: drop it, "
-                f"or use results.components[{self.model.responses[0]!r}].conf_int_conformal for that one "
-                "alone"
+                f"option {name!r} is not for several responses, which share {', '.join(sorted(_OPTIONS))}: "
+                f"drop it, or use results.components[{self.model.responses[0]!r}].conf_int_conformal for "
+                "that one alone"
             )
-        chosen = self._method(method or self.default_method, options)
-        return ask_intervals(self, exog, self._level(alpha), chosen, "two-sided", options)
+        given = {name: value for name, value in options.items() if value is not None}
+        chosen = self._method(method or self.default_method, given)
+        return ask_intervals(self, exog, self._level(alpha), chosen, "two-sided", given)
 
-    def get_prediction(  # type: ignore[override]
-        self, exog: New = None, method: str | None = None, *, alpha: Numbers = None, **options: Any
-    ) -> SeveralPrediction:
-        """Predictions and their intervals, as statsmodels' ``get_prediction``.
+    @shows_options(ObservedResults.p_values, ("groups", "weights"))
+    def conformity(self, exog: New, z: Any, **asked: Any) -> pd.DataFrame:
+        """Exact p-values ``p`` of candidate responses, by row and candidate.
 
-        ``predicted_mean`` and ``summary_frame(alpha)`` have the responses as columns, the latter with
-        ``mean``, ``obs_ci_lower`` and ``obs_ci_upper`` below each; arguments are those of
-        `conf_int_conformal`.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import statecrime
-        >>> res = stabconf.fit("violent + murder ~ poverty + urban", statecrime.load_pandas().data)
-        >>> made = res.get_prediction({"poverty": [12.0], "urban": [60.0]}, alpha=0.1)
-        >>> made.summary_frame()["murder"].round(1)
-           mean  obs_ci_lower  obs_ci_upper
-        0   3.3          -2.1           8.6
-        """
-        method = method or self.default_method
-        return SeveralPrediction(self, exog, self._level(alpha), {"method": method, **options})
-
-    def conformity(
-        self, exog: New, z: Any, *, groups: Groups = None, weights: PerRow = None
-    ) -> pd.DataFrame:
-        """Exact p-values ``p`` of candidate responses.
-
-        Parameters
-        ----------
-        exog : DataFrame
-            New rows.
-        z : DataFrame or array (g, q)
-            Candidates, the same for every row: a column per response, in their order or by name. One
-            candidate may be a sequence of q numbers.
-        groups, weights : optional
-            As in `conf_int_conformal`.
-
-        Returns
-        -------
-        DataFrame
-            ``p``, indexed by the rows of ``exog`` and by the candidate's responses. A candidate is in the
-            joint conformal set if ``p > alpha``; the box of the exact method is the smallest around it.
+        ``z``, a frame or an array (g, q), has a column per response, in their order or by name; one
+        candidate may be a sequence of q numbers. A candidate is in the joint conformal set if
+        ``p > alpha``; the box of the exact method is the smallest around it.
 
         Examples
         --------
         >>> import stabconf
         >>> from statsmodels.datasets import statecrime
         >>> res = stabconf.fit("violent + murder ~ poverty + urban", statecrime.load_pandas().data)
-        >>> new = {"poverty": [12.0], "urban": [60.0]}
-        >>> res.conformity(new, z=[(300.0, 4.0), (300.0, 9.0)]).round(3).reset_index(drop=True)
-               p
-        0  0.808
-        1  0.096
+        >>> made = res.conformity({"poverty": [12.0], "urban": [60.0]}, z=[(300.0, 4.0), (300.0, 9.0)])
+        >>> made["p"].round(3).tolist()
+        [0.808, 0.096]
         """
         candidates = self._candidates(z)
         places = np.arange(len(candidates))
-        out = ask_p_values(self, exog, places, groups, weights, ("p",), self._p_of(candidates))
+        out = ask_p_values(self, exog, places, ("p",), self._p_of(candidates), **asked)
         rows = out.index.get_level_values(0)
         labels = [rows, *np.tile(candidates, (len(rows) // len(candidates), 1)).T]
         out.index = pd.MultiIndex.from_arrays(labels, names=[rows.name, *self.model.responses])
         return out
 
-    def p_values(self, new: New, *, groups: Groups = None, weights: PerRow = None) -> pd.Series:
+    @shows_options(ObservedResults.p_values, ("groups", "weights"))
+    def p_values(self, new: New, **asked: Any) -> pd.Series:
         """Exact p-values of new rows, each at its own responses, all of them together.
 
         As `Results.p_values`: a row's responses are in the joint set at alpha if and only if p is larger.
@@ -288,7 +196,7 @@ class SeveralResults(SeveralTables):
             raise InputError(f"new lacks columns of the responses {self.model.endog_names!r}: add them")
         responses = np.column_stack([y for y in known if y is not None])
         places = np.where(np.isnan(responses).any(axis=1), np.nan, np.arange(len(responses)))
-        p = ask_own_p(self, new, places, groups, weights, self._p_of(responses))
+        p = ask_own_p(self, new, places, self._p_of(responses), **asked)
         return pd.Series(p, index=self._new_rows(new)[1], name="p")
 
     def tau(self, exog: New = None, bound: Bound = None) -> pd.DataFrame:
@@ -300,22 +208,124 @@ class SeveralResults(SeveralTables):
         >>> from statsmodels.datasets import statecrime
         >>> data = statecrime.load_pandas().data
         >>> res = stabconf.fit("violent + murder ~ poverty + urban", data, loss="huber")
-        >>> bounds = res.tau({"poverty": [12.0], "urban": [60.0]})
-        >>> list(bounds.columns.get_level_values("response").unique())
-        ['violent', 'murder']
+        >>> res.tau({"poverty": [12.0], "urban": [60.0]})["murder"].shape
+        (1, 52)
         """
-        made = {name: fit.tau(exog, bound) for name, fit in self.components.items()}
+        made = {name: fit.tau(exog, bound) for name, fit in self._each.items()}
         return pd.concat(made, axis=1, names=["response", None])
+
+    def summary(self, alpha: Level = None) -> Summary:  # type: ignore[override]
+        """Summary tables: the fits, the coefficients and what the joint intervals promise.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import statecrime
+        >>> res = stabconf.fit("violent + murder ~ poverty + urban", statecrime.load_pandas().data)
+        >>> print(res.summary(alpha=0.2).tables[4])
+        =====================================================
+                   residual scale mean width due to stability
+        -----------------------------------------------------
+        violent              98.5      429.8              0 %
+        murder              1.719      7.554              0 %
+        =====================================================
+        """
+        rows, level, where = self._summary_rows(alpha)
+        made = self._intervals(Asked(rows, [level], self._method("auto", {})))
+        return summarise_several(self, self._design, made, where)
+
+    def plot_pairs(
+        self,
+        new: New = None,
+        pair: tuple[str, str] | None = None,
+        alpha: Level = None,
+        boxes: int = _BOXES,
+        ax: Axes = None,
+        **options: Any,
+    ) -> Axes:
+        """Two responses against each other: boxes with their predictions, over the known responses.
+
+        Parameters
+        ----------
+        pair : tuple of str, optional
+            Names of two responses; by default the first two.
+        boxes : int
+            Rows whose box is drawn, evenly spaced along the prediction of the first response (default 6);
+            a line joins its prediction and its response. Other responses are faint points.
+        new, alpha, ax, **options
+            As in `Results.plot_intervals`.
+
+        Examples
+        --------
+        >>> import stabconf
+        >>> from statsmodels.datasets import statecrime
+        >>> res = stabconf.fit("violent + murder ~ poverty + urban", statecrime.load_pandas().data)
+        >>> res.plot_pairs(alpha=0.2, boxes=5).get_xlabel()
+        'violent'
+        """
+        names = list(self._each)
+        pair = (names[0], names[1]) if pair is None else pair
+        if isinstance(pair, str) or len(pair) != 2 or len(set(pair) & set(names)) != 2:
+            raise InputError(f"pair={pair!r} is not allowed: give two of {', '.join(map(repr, names))}")
+        if not is_count(boxes):
+            raise InputError(f"boxes={boxes!r} is not allowed: give a whole number, 1 or larger")
+        shown = dict(zip(names, self._shown(new, alpha, None, options), strict=True))
+        one, two = shown[pair[0]], shown[pair[1]]
+        return draw_pairs((one, two), _drawn(one, boxes), ax)
+
+    # What is shown --------------------------------------------------------------------------------
+
+    def _shown(self, new: New, alpha: Level, response: Any, options: Options) -> list[Shown]:
+        """What tables and figures show of each response; ranks are those of the boxes."""
+        options = options if response is None else {**options, "response": response}  # refused
+        level = check_one_alpha(self._level(alpha))
+        ends = self.conf_int_conformal(new, alpha=level, centre=True, **options)
+        frame = self._design.frame_of(new)
+        made = []
+        for design in self._designs:
+            name = design.response
+            mean, lower, upper = (ends[name][part].to_numpy() for part in ("centre", "lower", "upper"))
+            y = responses_of(design, new, frame, None)
+            attrs = {**ends.attrs, "response": name}
+            made.append(Shown(frame, mean, lower, upper, y, attrs, new is None))
+        ranks = ranks_of(self._design, new, options, made[0])
+        return [replace(one, ranks=ranks) for one in made]
+
+    def _widths(self, shown: list[Shown], by: By) -> WidthReport:
+        """Widths of each response, and one line, "jointly", for the boxes: the range expected is that of
+        their coverage."""
+        first = shown[0]
+        groups = self._groups(first, by)
+        lines = [each.report(groups) for each in shown]
+        known = None if first.y is None or first.training else np.min([each.hits for each in shown], axis=0)
+        widths = np.max([each.widths for each in shown], axis=0)
+        widths = np.where(np.isfinite(widths), 0.0, widths)  # boxes have no width of their own
+        joint = width_report(widths, known, groups, first.attrs, first.ranks)
+        joint[["mean", "min", "q25", "median", "q75", "max"]] = np.nan
+        for each in lines if known is not None else ():
+            each[["expected_lower", "expected_upper"]] = np.nan
+        keys = [*self._each, _JOINT]
+        out = pd.concat([*lines, joint], keys=keys, names=["response", *joint.index.names])
+        report = WidthReport(out if by is not None else out.droplevel(1))
+        report.attrs = {**first.attrs, "response": " and ".join(self._each)}
+        return report
+
+    def _content(
+        self, shown: list[Shown], by: By, about: Background, new: New, options: Options
+    ) -> Content:
+        with quietly():  # said above, by the intervals themselves
+            summary = self.summary(shown[0].attrs["alpha"])
+        return collect_joint(shown, self._widths(shown, by), _drawn(shown[0], _BOXES), summary, about)
 
     # Parts -----------------------------------------------------------------------------------------
 
     @property
     def _designs(self) -> list[Design]:
-        return [fit._design for fit in self.components.values()]
+        return [fit._design for fit in self._each.values()]
 
     @cached_property
     def _fits(self) -> SeveralFits:
-        each = list(self.components.values())
+        each = list(self._each.values())
         units = [1.0] * len(each)
         if self.model.standardize:
             units = [score_unit(fit.scale, fit._design.y) for fit in each]
@@ -330,7 +340,7 @@ class SeveralResults(SeveralTables):
         return values
 
     def _predictions(self, X: np.ndarray) -> np.ndarray:
-        return np.column_stack([fit._predictions(X) for fit in self.components.values()])
+        return np.column_stack([fit._predictions(X) for fit in self._each.values()])
 
     def _method(self, method: str, options: Options) -> str:
         """The method that is meant."""
@@ -344,18 +354,11 @@ class SeveralResults(SeveralTables):
             )
         return method
 
-    def _intervals(
-        self,
-        rows: Rows,
-        alphas: list[float],
-        method: str,
-        side: Side,
-        options: Options,
-        parts: Among = None,
-    ) -> list[Intervals]:
-        """One record per level and response, level by level."""
-        made = make_intervals(self._fits, rows.X, alphas, method, side, options, parts, SEVERAL_METHODS)
-        return [_joint_words(one, len(self.components)) for one in made]
+    def _intervals(self, asked: Asked) -> list[Intervals]:
+        """One record per level and response, level by level, with a guarantee that says what it is of."""
+        joint = f"covers all {len(self._each)} responses at once"
+        made = super()._intervals(asked)
+        return [replace(one, guarantee=one.guarantee.replace("covers", joint, 1)) for one in made]
 
     def _candidates(self, z: Any) -> np.ndarray:
         """Candidate responses (g, q)."""
@@ -379,13 +382,10 @@ class SeveralResults(SeveralTables):
         return values
 
 
-def _joint_words(intervals: Intervals, count: int) -> Intervals:
-    """The same, with a guarantee that says what it is of."""
-    words = intervals.guarantee.replace("covers", f"covers all {count} responses at once", 1)
-    return replace(intervals, guarantee=words)
-
-
-def _listed_options() -> str:
-    """Options of joint intervals, in words."""
-    own = {option for method in SEVERAL_METHODS.values() for option in method.options}
-    return ", ".join(sorted({"groups", "weights", "transductive", "unseen", *own}))
+def _drawn(shown: Shown, boxes: int) -> np.ndarray:
+    """Places of rows whose box is drawn, evenly spaced along the prediction."""
+    known = np.flatnonzero(~np.isnan(shown.lower))
+    order = known[np.argsort(shown.mean[known], kind="stable")]
+    if not len(order):
+        raise InputError("new has no complete row: give rows with all columns of the formula")
+    return order[evenly(len(order), boxes)]

@@ -1,31 +1,51 @@
-"""From results to the record that tables and figures draw from: one call of `conf_int_conformal`.
+"""From results to the records that tables and figures draw from: one call of `conf_int_conformal`.
 
-`figures`, `presentation` and `study` call these; `show` then sees a record of numbers and labels, not the
-results.
+`tables`, `figures` and `study` call these; `show` then sees a record of numbers and labels, not the
+results. The path of penalties that `plot_stability` draws refits, with one call each.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from ..checks import check_alpha, check_one_alpha
+from ..checks import check_alpha, check_numbers, check_one_alpha
 from ..data.bins import crossed
 from ..data.design import Design
 from ..data.frames import by_label, collected
 from ..data.groups import as_ranking
 from ..data.response_units import as_units
-from ..errors import InputError, InputTypeError
+from ..errors import AssumptionError, InputError, InputTypeError, quietly
+from ..sets import progress_bar
 from ..show.coverage import Leverages, Ranks
 from ..show.shown import Shown
-from .asking import PER_LEVEL
+from .labels import PER_LEVEL
 from .options import Level, New, Numbers, Options, Units
 
 if TYPE_CHECKING:
     from .base import BaseResults
 
-__all__ = ["check_judged", "coverage_by", "ranks_of", "responses_of", "shown_of", "shown_of_levels"]
+__all__ = [
+    "as_penalties",
+    "check_judged",
+    "coverage_by",
+    "evenly",
+    "known_responses",
+    "mean_finite",
+    "ranks_of",
+    "responses_of",
+    "shown_of",
+    "shown_of_levels",
+    "stability_path",
+]
+
+_WAYS: dict[str, dict[str, Any]] = {
+    "exact": {"method": "exact"},
+    "stable": {"method": "stable"},
+    "ball": {"method": "stable", "bound": "ball"},
+}
 
 
 def shown_of(results: "BaseResults", new: New, alpha: Level, response: Any, options: Options) -> Shown:
@@ -105,7 +125,7 @@ def responses_of(
     """Responses of the rows (m,) in these units, or None where they are not known."""
     if response is None:
         known = design.y if new is None else design.responses(new)
-        back = as_units(units, design)
+        back = None if units is None else as_units(units, design)
         return known if back is None else back.observed(frame, known)
     if isinstance(response, str):
         if response not in frame.columns:
@@ -121,3 +141,72 @@ def responses_of(
             f"response has shape {values.shape}: give one number for each of {len(frame)} rows"
         )
     return values
+
+
+def known_responses(design: Design, new: New, response: Any, refusal: str = "") -> np.ndarray:
+    """Responses of the rows (m,), which must be known; with a ``refusal``, which says why, those of the
+    training rows are refused."""
+    if new is None and refusal:
+        raise InputError(f"new=None: {refusal}")
+    y = responses_of(design, new, design.frame_of(new), response)
+    if y is None:
+        raise InputError(
+            f"new does not have the columns of the response {design.response!r}: add them, or give "
+            "response="
+        )
+    return y
+
+
+def evenly(count: int, most: int) -> np.ndarray:
+    """Places of all of ``count`` rows, or of ``most`` that are evenly spaced."""
+    return np.linspace(0, count - 1, min(count, most)).astype(int)
+
+
+# The path of penalties -------------------------------------------------------------------------------
+
+
+def as_penalties(penalties: Any, default: Iterable[float]) -> list[float]:
+    """Penalties in increasing order, each once."""
+    if penalties is None:
+        return sorted(set(default))
+    fix = "give numbers, 0 or larger, such as [0.001, 0.01, 0.1, 1]"
+    values, _ = check_numbers(penalties, "penalties", lambda one: 0 <= one < np.inf, fix)
+    return sorted(set(values))
+
+
+def stability_path(
+    refit: Callable[[float], "BaseResults"], new: New, penalties: list[float], alpha: float, progress: Any
+) -> pd.DataFrame:
+    """Mean widths by method, one row per penalty that is refitted with; NaN where a method refuses.
+
+    Columns are ``penalty``, ``exact``, ``stable``, ``ball``, and ``share``, the part of the stable width
+    that is owed to stability.
+    """
+    lines = []
+    with progress_bar(len(penalties), "penalty", "refitting", progress) as bar:
+        for penalty in penalties:
+            fitted = refit(penalty)
+            line = {"penalty": penalty, "share": np.nan}
+            for name, options in _WAYS.items():
+                ends = _quietly(fitted, new, alpha, options)
+                line[name] = np.nan if ends is None else mean_finite(ends["upper"] - ends["lower"])
+                if name == "stable" and ends is not None:
+                    line["share"] = ends.attrs["stability_share"]
+            lines.append(line)
+            bar.update()
+    return pd.DataFrame(lines, columns=["penalty", *_WAYS, "share"])
+
+
+def mean_finite(widths: pd.Series | np.ndarray) -> float:
+    """Mean of the finite widths; infinity where there are none."""
+    finite = np.asarray(widths)[np.isfinite(widths)]
+    return float(np.mean(finite)) if len(finite) else np.inf
+
+
+def _quietly(fitted: "BaseResults", new: New, alpha: float, options: Options) -> pd.DataFrame | None:
+    """Intervals without the warnings that the path itself shows; None where the method refuses."""
+    with quietly():
+        try:
+            return fitted.conf_int_conformal(new, alpha=alpha, **options)
+        except AssumptionError:
+            return None

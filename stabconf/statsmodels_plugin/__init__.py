@@ -66,10 +66,8 @@ def conformal(
     ----------
     res : statsmodels result
         As ``fit`` or ``fit_regularized`` return it.
-    alpha : float or sequence of float
-        Miscoverage that the result's methods, tables, figures and reports default to.
-    method : str
-        Method that they default to; see `Results.conf_int_conformal`.
+    alpha, method : float or sequence of float, and str
+        What methods, tables, figures and reports default to; see `Results.conf_int_conformal`.
     penalty, l1_ratio : float or array, and float; optional
         The ``alpha`` and ``L1_wt`` that ``fit_regularized`` was given. statsmodels does not keep them; one
         number for all coefficients (or for all but the intercept) is read off the coefficients, one per
@@ -77,8 +75,7 @@ def conformal(
     unseen : {"raise", "nan"}
         What is done with new rows of a level that training did not have; see `stabconf.fit`.
     fit_options : mapping, optional
-        Options of ``fit`` that statsmodels does not keep, for refits: ``{"maxiter": 500}`` say. A
-        `MismatchWarning` says where some are lacking.
+        Options of ``fit`` that statsmodels does not keep, for refits: ``{"maxiter": 500}`` say.
     **inputs : str, list of str or callable
         What a model's predictions take beside its columns (``offset``, ``exposure``, ``exog_infl``,
         ``exog_precision``), for refits: the column of new frames, or a callable of a frame.
@@ -86,9 +83,7 @@ def conformal(
     Returns
     -------
     StatsmodelsResults or RefittedResults
-        With ``conf_int_conformal``, ``get_prediction``, ``summary``, and the tables, figures and reports of
-        stabconf's own results, the former with ``conformity`` and ``conformal_set`` too; ``params`` are
-        statsmodels'.
+        With what stabconf's own results have, the latter without p-values; ``params`` are statsmodels'.
 
     Notes
     -----
@@ -96,8 +91,7 @@ def conformal(
     besides coefficients is held fixed:
 
     - WLS: weights are part of the row. Scores are residuals times the root of the weight, so rows (x, y,
-      weight) must be exchangeable; new rows have weight 1 unless ``wls_weights`` says otherwise, and a
-      `DataWarning` says so.
+      weight) must be exchangeable; new rows have weight 1 unless ``wls_weights`` says otherwise.
     - ``fit_regularized``: statsmodels' alpha times the number of training rows (times their mean weight).
     - RLM: the scale, as estimated from the training rows.
     - QuantReg may have several minimisers, with categories it often has. Of these the one of smallest
@@ -113,9 +107,8 @@ def conformal(
     -----
     MismatchWarning
         Where statsmodels' coefficients are more than 1e-6 (in units of the response's scale) away from the
-        minimiser of the model's objective, as where its iterations stopped early; for `QuantReg`, whose
-        minimisers may be many, where they raise the objective by more than a share of 1e-6. The intervals
-        are those of the minimiser.
+        minimiser of the model's objective, as where its iterations stopped early; for `QuantReg` where they
+        raise the objective by more than a share of 1e-6; and where a refit predicts something else.
     DataWarning
         Where the model was fitted with ``cov_type="cluster"``: rows of one cluster depend on each other, so
         that they are hardly exchangeable.
@@ -138,9 +131,8 @@ def conformal(
     if objective is None:
         design, refit, taken = refit_of(res, penalty, l1_ratio, fit_options)
         params = pd.Series(np.asarray(res.params), index=_names(res), name="params")
-        refitted = RefittedResults(
-            design.leaving_unseen(unseen), refit, taken, params, inputs, alpha, method
-        )
+        parts = refit, taken, params, inputs, alpha, method
+        refitted = RefittedResults(design.leaving_unseen(unseen), *parts)
         check_agreement(refitted, np.asarray(res.predict()))
         return refitted
     if inputs or fit_options:

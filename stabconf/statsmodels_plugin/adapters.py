@@ -23,7 +23,7 @@ from ..data.units import location_scale
 from ..errors import AssumptionError, DataWarning, InputError, InputTypeError, warn_user
 from ..losses import Huber, Loss, Quantile, Squared
 from ..penalties import NoPenalty, Penalty
-from .design import design_of
+from .design import design_of, removed
 from .penalty import given_penalty, recovered_penalty
 
 __all__ = ["CLUSTERED", "Recipe", "kind_of", "objective_of", "unsupported", "unwrapped"]
@@ -210,10 +210,7 @@ def _weights(model: Any) -> np.ndarray:
     """Weights of the training rows (n,)."""
     weights = model.weights if model.weights is not None else getattr(model.data, "weights", None)
     if weights is None:
-        raise InputError(
-            "the weights are no longer in this result (remove_data() was called): call "
-            "stabconf.conformal(res) before remove_data(), or fit the model again"
-        )
+        raise removed("weights")
     weights = np.array(weights, dtype=float)
     if not np.all(weights > 0):
         raise InputError(f"the model has a weight of {np.min(weights):g}: weights must be positive")

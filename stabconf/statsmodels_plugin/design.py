@@ -22,7 +22,15 @@ from ..data.units import ColumnKinds
 from ..data.unseen import new_row_error, placed_rows
 from ..errors import InputError
 
-__all__ = ["ModelDesign", "design_of"]
+__all__ = ["ModelDesign", "design_of", "removed"]
+
+
+def removed(what: str) -> InputError:
+    """An error about data that a result no longer has."""
+    return InputError(
+        f"the {what} are no longer in this result (remove_data() was called): call stabconf.conformal(res) "
+        "before remove_data(), or fit the model again"
+    )
 
 
 def design_of(model: Any) -> Design:
@@ -41,10 +49,7 @@ def _training_arrays(model: Any) -> tuple[np.ndarray, np.ndarray]:
         if values is None:  # formula models keep their frames through remove_data()
             values = getattr(model.data, f"orig_{name}", None)
         if values is None:
-            raise InputError(
-                "the training rows are no longer in this result (remove_data() was called): call "
-                "stabconf.conformal(res) before remove_data(), or fit the model again"
-            )
+            raise removed("training rows")
         found.append(np.array(values, dtype=float, order="C"))
     return found[0].reshape(len(found[0])), found[1]
 

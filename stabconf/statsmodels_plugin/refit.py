@@ -26,30 +26,29 @@ from statsmodels.robust.robust_linear_model import RLM
 from ..data.design import Design
 from ..errors import AssumptionError, DataWarning, InputError, warn_user
 from .adapters import CLUSTERED, kind_of, unsupported
-from .design import design_of
+from .design import design_of, removed
 
 __all__ = ["PREDICTED", "Refit", "refit_of"]
 
 PREDICTED = ("offset", "exposure", "exog_infl", "exog_precision")  # what predictions take per row
 _PER_ROW = (*PREDICTED, "var_weights", "weights", "n_trials", "groups", "time", "exog_re")
 _NOT_GIVEN = ("missing_idx", "formula", "model_spec", "design_info", "freq_weights", "exog_vc")
+Options = dict[str, Any]
+Range = tuple[float, float]
 _LINE = (-np.inf, np.inf)
 _SHARE = (0.0, 1.0)
 _COUNT = (0.0, np.inf)
 _RANGES = {families.Gaussian: _LINE, families.Binomial: _SHARE}  # all other families: 0 or larger
 
-Options = dict[str, Any]
 
-
+@dataclass(eq=False)
 class Refit:
     """A statsmodels model with ``fit(X, y)`` and ``predict(X)``, for rows with further columns.
 
     Attributes
     ----------
-    label : str
-        The model, for tables.
-    kind : type
-        Its class.
+    label, kind : str and type
+        The model, for tables, and its class.
     fixed : dict
         What it is made with, whatever the rows: family, norm, ...
     columns : dict
@@ -60,23 +59,13 @@ class Refit:
         Where its responses lie.
     """
 
-    def __init__(
-        self,
-        label: str,
-        kind: type,
-        fixed: Options,
-        columns: dict[str, slice],
-        call: str,
-        options: Options,
-        range: tuple[float, float],
-    ) -> None:
-        self.label = label
-        self.kind = kind
-        self.fixed = fixed
-        self.columns = columns
-        self.call = call
-        self.options = options
-        self.range = range
+    label: str
+    kind: type
+    fixed: Options
+    columns: dict[str, slice]
+    call: str
+    options: Options
+    range: Range
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> None:
         """Fit the model to rows (n, p)."""
@@ -114,14 +103,6 @@ class Refit:
         return {name: value for name, value in vars(self).items() if name != "result"}
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """How a model's options are read off a result, and where its responses lie."""
-
-    options: Callable[[Any], Options]
-    range: Callable[[Any], tuple[float, float]]
-
-
 def _none(res: Any) -> Options:
     return {}
 
@@ -143,41 +124,30 @@ def _robustly(res: Any) -> Options:
     return {name: res.fit_options[name] for name in ("scale_est", "conv")}
 
 
-def _family_range(model: Any) -> tuple[float, float]:
+def _family_range(model: Any) -> Range:
     return _RANGES.get(type(model.family), _COUNT)
 
 
-def _line(model: Any) -> tuple[float, float]:
-    return _LINE
-
-
-def _share(model: Any) -> tuple[float, float]:
-    return _SHARE
-
-
-def _count(model: Any) -> tuple[float, float]:
-    return _COUNT
-
-
-def _truncated_count(model: Any) -> tuple[float, float]:
+def _truncated_count(model: Any) -> Range:
     return (model.truncation + 1.0, np.inf)
 
 
-_KINDS: dict[type | None, _Kind] = {
-    GLM: _Kind(_by_iterations, _family_range),
-    GEE: _Kind(_none, _family_range),
-    MixedLM: _Kind(lambda res: {"reml": res.reml}, _line),
-    RLM: _Kind(_robustly, _line),
-    OLS: _Kind(_none, _line),  # fit_regularized(refit=True)
-    BetaModel: _Kind(_by_optimizer, _share),
-    discrete_model.Logit: _Kind(_by_optimizer, _share),
-    discrete_model.Poisson: _Kind(_by_optimizer, _count),
-    discrete_model.NegativeBinomial: _Kind(_by_optimizer, _count),
-    discrete_model.NegativeBinomialP: _Kind(_by_optimizer, _count),
-    discrete_model.GeneralizedPoisson: _Kind(_by_optimizer, _count),
-    count_model.ZeroInflatedPoisson: _Kind(_by_optimizer, _count),
-    truncated_model.HurdleCountModel: _Kind(_by_optimizer, _count),
-    truncated_model.TruncatedLFPoisson: _Kind(_by_optimizer, _truncated_count),
+# How a model's options are read off a result, and where its responses lie.
+_KINDS: dict[type | None, tuple[Callable[[Any], Options], Range | Callable[[Any], Range]]] = {
+    GLM: (_by_iterations, _family_range),
+    GEE: (_none, _family_range),
+    MixedLM: (lambda res: {"reml": res.reml}, _LINE),
+    RLM: (_robustly, _LINE),
+    OLS: (_none, _LINE),  # fit_regularized(refit=True)
+    BetaModel: (_by_optimizer, _SHARE),
+    discrete_model.Logit: (_by_optimizer, _SHARE),
+    discrete_model.Poisson: (_by_optimizer, _COUNT),
+    discrete_model.NegativeBinomial: (_by_optimizer, _COUNT),
+    discrete_model.NegativeBinomialP: (_by_optimizer, _COUNT),
+    discrete_model.GeneralizedPoisson: (_by_optimizer, _COUNT),
+    count_model.ZeroInflatedPoisson: (_by_optimizer, _COUNT),
+    truncated_model.HurdleCountModel: (_by_optimizer, _COUNT),
+    truncated_model.TruncatedLFPoisson: (_by_optimizer, _truncated_count),
 }
 
 
@@ -192,42 +162,39 @@ def refit_of(
     if known not in _KINDS:
         raise unsupported(res)
     if model.endog is None:
-        raise InputError(
-            "the training rows are no longer in this result (remove_data() was called): call "
-            "stabconf.conformal(res) before remove_data(), or fit the model again"
-        )
-    kind, design = _KINDS[known], design_of(model)
-    _check_response(model, design.y, kind.range(model))
-    call, options = "fit", {}
+        raise removed("training rows")
+    (options_of, span), design = _KINDS[known], design_of(model)
+    span = span(model) if callable(span) else span
+    _check_response(model, design.y, span)
     penalised = isinstance(res, RegularizedResults) or getattr(res, "regularized", False)
     if penalised:
         call, options = "fit_regularized", _penalty(penalty, l1_ratio, getattr(res, "regularized", False))
     elif penalty is not None or l1_ratio is not None:
         raise InputError("penalty and l1_ratio go with results of fit_regularized: drop them")
     else:
-        options = kind.options(res)
+        options = options_of(res)
         call = "fit_regularized" if "alpha" in options else "fit"
     fixed, per_row = _made_with(model, known)
     start, columns = design.X.shape[1], {}
     for name, values in per_row.items():
         columns[name] = slice(start, start + values.shape[1])
         start += values.shape[1]
-    label = _label(model, type(model).__name__)
+    label = _label(model)
     if getattr(res, "cov_type", None) == "cluster":
         warn_user(f"{label} with cov_type='cluster': {CLUSTERED}", DataWarning)
     options = {**options, **(fit_options or {})}
-    made = Refit(label, type(model), fixed, columns, call, options, kind.range(model))
+    made = Refit(label, type(model), fixed, columns, call, options, span)
     return design, made, np.hstack([np.empty((len(design.y), 0)), *per_row.values()])
 
 
-def _label(model: Any, name: str) -> str:
+def _label(model: Any) -> str:
     """The model in a few words: its class, and its family or norm."""
-    part = getattr(model, "M", None) if isinstance(model, RLM) else None
-    part = model.family if isinstance(model, GLM) else part
+    part = model.M if isinstance(model, RLM) else model.family if isinstance(model, GLM) else None
+    name = type(model).__name__
     return name if part is None else f"{name}, {type(part).__name__}"
 
 
-def _check_response(model: Any, y: np.ndarray, span: tuple[float, float]) -> None:
+def _check_response(model: Any, y: np.ndarray, span: Range) -> None:
     """Refuse responses that an interval says nothing of, and those that stand for several rows."""
     if span == _SHARE and np.all((y == 0) | (y == 1)):
         raise AssumptionError(

@@ -6,6 +6,7 @@ model knows of (GEE, MixedLM), whole groups are held out, and nothing else is of
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -16,13 +17,11 @@ from ..data.design import Design
 from ..data.frames import by_label, listed, numbers
 from ..data.units import ColumnKinds, column_units
 from ..errors import AssumptionError, InputError, InputTypeError, MismatchWarning, warn_user
-from ..results.asking import PValues
-from ..results.options import Among, New, Numbers, Options, Side
-from ..results.presentation import Presentation
-from ..results.rows import Rows
-from ..results.spec import EstimatorSpec
-from ..sets import HELD_OUT_METHODS, Clusters, EstimatorFits, Intervals, clipped, make_intervals
-from ..sets.quality import errors_of
+from ..results.asking import Asked
+from ..results.candidates import PValues
+from ..results.estimator import EstimatorSpec, FittedResults
+from ..results.options import New, Numbers, Side
+from ..sets import HELD_OUT_METHODS, Clusters, EstimatorFits, Intervals, clipped
 from ..show.summary import FitSummary, summarise_estimator
 from .refit import PREDICTED, Refit
 
@@ -32,17 +31,12 @@ Input: TypeAlias = str | list[str] | Callable[[pd.DataFrame], Any]
 _AGREE = 1e-6  # of the response's standard deviation
 
 
-class RefittedResults(Presentation):
+class RefittedResults(FittedResults):
     """A fitted statsmodels model and the conformal intervals of its refits; made by `stabconf.conformal`.
 
     ``conf_int_conformal`` takes the methods "split" (the one that "auto" gives), "cv+", "jackknife+" and
-    "cross". The model is fitted to parts of the training rows with all that statsmodels was given. GEE and
-    MixedLM hold out whole groups, by "split" and "cv+".
-
-    Attributes
-    ----------
-    refit : Refit
-        How the model is made and fitted.
+    "cross". The model is fitted to parts of the training rows with all that statsmodels was given, as
+    ``refit`` has it. GEE and MixedLM hold out whole groups, by "split" and "cv+".
 
     Examples
     --------
@@ -53,17 +47,14 @@ class RefittedResults(Presentation):
     >>> data = engel.load_pandas().data
     >>> gamma = sm.families.Gamma(sm.families.links.Log())
     >>> res = stabconf.conformal(smf.glm("foodexp ~ np.log(income)", data, family=gamma).fit(), alpha=0.1)
-    >>> ends = res.conf_int_conformal({"income": [200.0, 1000.0]}, method="cv+")
-    >>> ends.round(0)
+    >>> res.conf_int_conformal({"income": [200.0, 1000.0]}, method="cv+").round(0)
        lower  upper
     0    4.0  318.0
     1  488.0  803.0
-    >>> ends.attrs["guarantee"]
-    'covers with probability at least 0.727 (1 - 2 alpha, less a little for folds), exchangeable rows'
     """
 
-    model: EstimatorSpec
     can_refit = False  # with another design map, that is
+    _methods = HELD_OUT_METHODS
 
     def __init__(
         self,
@@ -124,11 +115,6 @@ class RefittedResults(Presentation):
             rows[:, place] = values
         return rows, index
 
-    @property
-    def fit_quality(self) -> pd.Series:
-        """Mean absolute error ``mae`` and root mean squared error ``rmse`` at the training rows."""
-        return pd.Series(errors_of(self.resid.to_numpy()), name="fit_quality")
-
     def _fit_summary(self) -> FitSummary:
         return summarise_estimator(self, self._design, None)
 
@@ -138,32 +124,15 @@ class RefittedResults(Presentation):
             "conf_int_conformal"
         )
 
-    def _predictions(self, X: np.ndarray) -> np.ndarray:
-        complete = ~np.isnan(X).any(axis=1)
-        out = np.full(len(X), np.nan)
-        out[complete] = self._fits.predict(X[complete])
-        return out
-
-    def _parts(self, rows: Rows) -> tuple[EstimatorFits, np.ndarray]:
-        return self._fits, rows.X
-
     def _described(self) -> str:
         return self.refit.label
 
-    def _intervals(
-        self,
-        rows: Rows,
-        alphas: list[float],
-        method: str,
-        side: Side,
-        options: Options,
-        parts: Among = None,
-    ) -> list[Intervals]:
-        method = self.default_method if method == "auto" else method
+    def _intervals(self, asked: Asked) -> list[Intervals]:
+        asked = replace(asked, method=self.default_method if asked.method == "auto" else asked.method)
         if self.clusters is not None:
-            options = {**options, "folds": self._own_folds(method, options.get("folds"))}
-        made = make_intervals(self._fits, rows.X, alphas, method, side, options, parts, HELD_OUT_METHODS)
-        return [clipped(intervals, *self.refit.range) for intervals in made]
+            folds = self._own_folds(asked.method, asked.options.get("folds"))
+            asked = replace(asked, options={**asked.options, "folds": folds})
+        return [clipped(intervals, *self.refit.range) for intervals in super()._intervals(asked)]
 
     def _own_folds(self, method: str, folds: Any) -> Clusters:
         """Folds that keep the model's groups together; refused where what was asked does not."""

@@ -7,35 +7,22 @@ model carry their weights (see `Rows`). `stabconf.conformal` makes these results
 
 import copy
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property, wraps
 from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
-from ..data.design import Design, Unseen
+from ..data.design import Design
 from ..data.frames import by_label
 from ..data.units import ColumnKinds, column_units
 from ..errors import DataWarning, InputError, warn_user
 from ..losses import Loss
-from ..results.asking import ask_intervals
-from ..results.objective import ObjectiveResults
-from ..results.options import (
-    Bound,
-    Folds,
-    Groups,
-    New,
-    Numbers,
-    Options,
-    PerRow,
-    Side,
-    Units,
-    given_options,
-)
-from ..results.rows import Rows
-from ..results.spec import ModelSpec
-from ..sets import Fits, PairScore, UserScore
+from ..results.asking import Rows
+from ..results.options import New, Numbers, PerRow
+from ..results.regression import ModelSpec, ObjectiveResults
+from ..sets import Fits
 from ..show.summary import FitSummary, summarise_model
 from .adapters import Recipe
 
@@ -46,31 +33,43 @@ _SOLVING: dict[str, Any] = {"solver": "auto", "tol": 1e-8, "max_iter": 1000}
 
 
 def _taking_weights(method: Callable[..., Found]) -> Callable[..., Found]:
-    """A method of `ObjectiveResults` with ``wls_weights``, those of the new rows that it is given first."""
+    """A method of `ObjectiveResults` with ``wls_weights``, those of the new rows that it is given, and
+    without ``transductive``, which would fit again."""
     known = inspect.signature(method)
-    rows = list(known.parameters)[1]
+    rows = "exog" if "exog" in known.parameters else "new"
 
     @wraps(method)
     def weighted(self: "StatsmodelsResults", *args: Any, wls_weights: Any = None, **options: Any) -> Found:
         new = known.bind(self, *args, **options).arguments.get(rows)
         return method(self._weighted(new, wls_weights), *args, **options)
 
+    taken = [each for each in known.parameters.values() if each.name != "transductive"]
     extra = inspect.signature(weighted, follow_wrapped=False).parameters["wls_weights"]
-    vars(weighted)["__signature__"] = known.replace(parameters=[*known.parameters.values(), extra])
+    taken.insert(len(taken) - (taken[-1].kind is inspect.Parameter.VAR_KEYWORD), extra)
+    vars(weighted)["__signature__"] = known.replace(parameters=taken)
     return weighted
 
 
 class StatsmodelsResults(ObjectiveResults):
     """A fitted statsmodels model and its conformal intervals; made by `stabconf.conformal`.
 
-    ``alpha`` and ``method`` default to what `conformal` was given. Where a model has weights (WLS),
-    ``wls_weights`` are those of the new rows. The model is not fitted again (`can_refit` is False), which
-    `plot_stability` and ``transductive=True`` would need.
+    ``alpha`` and ``method`` default to what `conformal` was given, and new rows are a frame with the
+    columns that the formula uses, or rows of the model's design where it was made from arrays. Where a
+    model has weights (WLS), ``wls_weights`` are those of the new rows: a number, one per row (a Series is
+    matched by label) or a column. By default they are 1, with a `DataWarning` unless all training rows have
+    weight 1: intervals of rows with another weight than the one they are given may be far too narrow. The
+    model is not fitted again (`can_refit` is False), which `plot_stability` would need. ``recipe`` has
+    loss, penalty, weights and what is held fixed.
 
-    Attributes
-    ----------
-    recipe : Recipe
-        Loss, penalty, weights and what is held fixed.
+    Examples
+    --------
+    >>> import stabconf
+    >>> import statsmodels.formula.api as smf
+    >>> from statsmodels.datasets import engel
+    >>> res = smf.ols("foodexp ~ income", engel.load_pandas().data).fit()
+    >>> stabconf.conformal(res).conf_int_conformal({"income": [500.0]}, alpha=0.1).round(0)
+       lower  upper
+    0  238.0  543.0
     """
 
     can_refit = False  # weights, scale and penalty are those of the statsmodels fit
@@ -101,81 +100,21 @@ class StatsmodelsResults(ObjectiveResults):
         found = self._X @ (self._fits.solution.x - self._fits.start)
         return float(np.max(np.abs(found), initial=0.0))
 
-    def conf_int_conformal(
-        self,
-        exog: New | np.ndarray = None,
-        alpha: Numbers = None,
-        method: str | None = None,
-        side: Side = "two-sided",
-        *,
-        wls_weights: PerRow = None,
-        groups: Groups = None,
-        weights: PerRow = None,
-        conditional: str | None = None,
-        scale: PerRow = None,
-        score: str | UserScore | PairScore | None = None,
-        bound: Bound = None,
-        inner: bool | None = None,
-        tol: float | None = None,
-        budget: int | None = None,
-        z_hat: PerRow = None,
-        queries: int | Sequence[float] | None = None,
-        points: int | None = None,
-        calibration: float | None = None,
-        folds: Folds = None,
-        random_state: int | np.random.Generator | None = None,
-        unseen: Unseen | None = None,
-        in_range: bool = False,
-        units: Units = None,
-        n_jobs: int | None = None,
-        progress: bool | None = None,
-        to: str | None = None,
-        **unknown: Any,
-    ) -> pd.DataFrame:
-        """Conformal prediction intervals for new responses.
-
-        Parameters
-        ----------
-        exog : DataFrame or array, optional
-            New rows: a frame with the columns that the formula uses, or rows of the model's design where
-            it was made from arrays. The training design points by default.
-        wls_weights : float, array or str, optional
-            Weights of the new rows, for WLS: numbers (a Series is matched by label) or a column of
-            ``exog``. By default 1, with a `DataWarning` unless all training rows have weight 1: intervals
-            of rows with another weight than the one they are given may be far too narrow.
-        alpha, method, side and all other options
-            As in `Results.conf_int_conformal`.
-
-        Returns
-        -------
-        DataFrame
-            ``lower`` and ``upper`` on the index of ``exog``; NaN where a row has a missing value.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> import statsmodels.formula.api as smf
-        >>> from statsmodels.datasets import engel
-        >>> res = smf.ols("foodexp ~ income", engel.load_pandas().data).fit()
-        >>> stabconf.conformal(res).conf_int_conformal({"income": [500.0, None]}, alpha=0.1).round(0)
-           lower  upper
-        0  238.0  543.0
-        1    NaN    NaN
-        """
-        options = given_options(locals())
-        options.pop("wls_weights", None)
-        weighted = self._weighted(exog, wls_weights)
-        return ask_intervals(
-            weighted, exog, self._level(alpha), method or self.default_method, side, options
-        )
-
+    conf_int_conformal = _taking_weights(ObjectiveResults.conf_int_conformal)
+    get_prediction = _taking_weights(ObjectiveResults.get_prediction)
     conformity = _taking_weights(ObjectiveResults.conformity)
-    p_values = _taking_weights(ObjectiveResults.p_values)
     conformal_set = _taking_weights(ObjectiveResults.conformal_set)
     predictive = _taking_weights(ObjectiveResults.predictive)
     tau = _taking_weights(ObjectiveResults.tau)
+    p_values = _taking_weights(ObjectiveResults.p_values)
+    augment = _taking_weights(ObjectiveResults.augment)
     check_exchangeability = _taking_weights(ObjectiveResults.check_exchangeability)
+    width_report = _taking_weights(ObjectiveResults.width_report)
+    report = _taking_weights(ObjectiveResults.report)
+    plot_intervals = _taking_weights(ObjectiveResults.plot_intervals)
     plot_conformity = _taking_weights(ObjectiveResults.plot_conformity)
+    plot_widths = _taking_weights(ObjectiveResults.plot_widths)
+    plot_coverage = _taking_weights(ObjectiveResults.plot_coverage)
 
     @cached_property
     def _theta(self) -> np.ndarray:
@@ -185,12 +124,6 @@ class StatsmodelsResults(ObjectiveResults):
         if place is not None:
             theta[place] += np.delete(self._own * self._columns.mean, place).sum()
         return theta
-
-    @property
-    def _weights(self) -> tuple[np.ndarray, np.ndarray]:
-        """Ridge and lasso weights, two (p,) arrays."""
-        slopes = np.arange(len(self._design.names)) != self._design.intercept
-        return self.recipe.penalty.weights(self.nobs, slopes)
 
     @property
     def _objective(self) -> tuple[Loss, np.ndarray, float]:
@@ -225,11 +158,6 @@ class StatsmodelsResults(ObjectiveResults):
             if weight.ndim and len(weight) != len(X):
                 raise InputError(f"wls_weights has {len(weight)} values for {len(X)} rows: give one a row")
         return Rows(X, np.broadcast_to(weight, len(X))), index
-
-    def _rows_as_fitted(self, exog: New, options: Options) -> np.ndarray:
-        weights = options.get("wls_weights")
-        weighted = self if weights is None else self._weighted(exog, weights)
-        return weighted._rows(exog)[0].as_fitted
 
     def _weighted(self, exog: New, weights: PerRow) -> "StatsmodelsResults":
         """Itself with weights for the new rows, 1 by default; a warning says so where that matters."""

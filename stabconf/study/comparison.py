@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -24,13 +24,11 @@ from ..files import alone_in_folder, write_whole
 from ..losses import Loss, as_loss
 from ..rank import conformal_rank, kth_smallest
 from ..results.estimator import EstimatorResults
+from ..results.figures import Axes
 from ..results.fitting import fit_in_scope
-from ..results.objective import ObjectiveResults
+from ..results.regression import ObjectiveResults
 from ..sets import ESTIMATOR_METHODS, METHODS, Method, progress_bar
 from ..show.plots import draw_comparison
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 __all__ = ["Comparison", "compare", "compare_in_scope", "oracle"]
 
@@ -46,18 +44,7 @@ def oracle(
 ) -> pd.DataFrame:
     """Intervals of the fit that has seen the new response: what a conformal set would be at its best.
 
-    Parameters
-    ----------
-    results : ObjectiveResults or EstimatorResults
-    exog : DataFrame
-    y : sequence of float
-        The responses of ``exog``.
-    alpha : float, optional
-
-    Returns
-    -------
-    DataFrame
-        ``lower`` and ``upper`` on the index of ``exog``.
+    ``results`` are those of a loss and a penalty, or of an estimator; ``y`` are the responses of ``exog``.
 
     Examples
     --------
@@ -93,13 +80,7 @@ def oracle(
 
 
 class Comparison(pd.DataFrame):
-    """What `compare` measured, one row per method and penalty.
-
-    Attributes
-    ----------
-    runs : DataFrame
-        One row per method, penalty and repeat.
-    """
+    """What `compare` measured, one row per method and penalty; ``runs`` has one row per repeat too."""
 
     _metadata = ["runs"]
     runs: pd.DataFrame
@@ -108,19 +89,12 @@ class Comparison(pd.DataFrame):
     def _constructor(self) -> type[pd.DataFrame]:
         return pd.DataFrame
 
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Box plots of the mean length over the repeats, with coverage and time beside each.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where it is drawn; a new figure by default.
-
-        Returns
-        -------
-        Axes
-        """
+    def plot(self, ax: Axes = None) -> Axes:
+        """Box plots of the mean length over the repeats, with coverage and time beside each."""
         return draw_comparison(self, self.runs, ax)
+
+
+Resume: TypeAlias = str | Path | Comparison | None
 
 
 def compare(
@@ -138,27 +112,21 @@ def compare(
     tau: object = None,
     new: int = 5,
     options: Mapping[str, Mapping[str, Any]] | None = None,
-    resume: str | Path | Comparison | None = None,
+    resume: Resume = None,
     progress: bool | None = None,
 ) -> Comparison:
     """Coverage, length and cost of interval methods over random splits into training and new rows.
 
     Parameters
     ----------
-    formula, data, loss, l1_ratio, estimator, tau
-        As in `stabconf.fit`.
+    formula, data, alpha, loss, l1_ratio, estimator, tau
+        As in `stabconf.fit` and `Results.conf_int_conformal`.
     methods : sequence of str
         Names of interval methods, and "oracle". An estimator has no "exact" and "stable".
     penalty : float or sequence of float
         One or several; an estimator has none.
-    alpha : float
-        Miscoverage.
-    repeats : int
-        Random splits. A split depends on ``random_state`` and its number alone.
-    random_state : int
-        Decides which rows are new in each repeat.
-    new : int
-        New rows of a split.
+    repeats, new, random_state : int
+        Random splits, and new rows of each. A split depends on ``random_state`` and its number alone.
     options : dict, optional
         ``{method: {option: value}}`` for `Results.conf_int_conformal`.
     resume : path or Comparison, optional
@@ -192,60 +160,47 @@ def compare_in_scope(
     formula: str,
     data: pd.DataFrame | Mapping[str, Any],
     methods: str | Sequence[str],
-    *,
-    penalty: float | Sequence[float],
-    alpha: float,
-    repeats: int,
-    random_state: int,
-    loss: str | Loss,
-    l1_ratio: float,
-    estimator: object = None,
-    tau: object = None,
-    new: int = 5,
-    options: Mapping[str, Mapping[str, Any]] | None = None,
-    resume: str | Path | Comparison | None = None,
-    progress: bool | None = None,
+    **asked: Any,
 ) -> Comparison:
-    """`compare` with the names that the formula sees besides the columns."""
+    """`compare`, asked the same, with the names that the formula sees besides the columns."""
+    asked = {**(compare.__kwdefaults__ or {}), **asked}
     methods = [methods] if isinstance(methods, str) else list(methods)
-    options = options or {}
-    _check(methods, options, repeats, new, METHODS if estimator is None else ESTIMATOR_METHODS)
-    _check_loss(loss)
-    alpha = check_one_alpha(alpha)
-    penalties = list(cast(Sequence[float], [penalty] if np.isscalar(penalty) else penalty))
+    options, new, repeats = asked["options"] or {}, asked["new"], asked["repeats"]
+    model = {name: asked[name] for name in ("loss", "l1_ratio", "estimator", "tau")}
+    _check(methods, {"repeats": repeats, "new": new}, options, model["loss"], model["estimator"])
+    alpha, seed = check_one_alpha(asked["alpha"]), asked["random_state"]
+    penalties: list[Any] = [asked["penalty"]] if np.isscalar(asked["penalty"]) else list(asked["penalty"])
     whole = build_design(formula, data, scope)
     if new > len(whole.y) - 2:
         raise InputError(f"new={new} leaves fewer than 2 of the {len(whole.y)} complete rows for training")
     settings = {
         "formula": formula,
-        "loss": loss if isinstance(loss, str) else loss.describe(),
-        "l1_ratio": l1_ratio,
-        "estimator": _described(estimator),
-        "tau": _described(tau),
+        "loss": model["loss"] if isinstance(model["loss"], str) else model["loss"].describe(),
+        "l1_ratio": model["l1_ratio"],
+        "estimator": _described(model["estimator"]),
+        "tau": _described(model["tau"]),
         "alpha": alpha,
         "new": new,
-        "random_state": random_state,
+        "random_state": seed,
         "options": repr(sorted(options.items())),
         "data": zlib.crc32(np.ascontiguousarray(np.column_stack([whole.X, whole.y])).tobytes()),
     }
-    runs = _known_runs(resume, settings)
-    done = set(runs[_KEYS].itertuples(index=False, name=None))
+    runs = _known_runs(asked["resume"], settings)
     frame = whole.frame_of(None)
-    model = {"loss": loss, "l1_ratio": l1_ratio, "estimator": estimator, "tau": tau}
     fit = partial(fit_in_scope, scope, formula, **model)
-    with progress_bar(repeats, "split", "comparing", progress) as bar:
+    with progress_bar(repeats, "split", "comparing", asked["progress"]) as bar:
         for repeat in range(repeats):
+            done = set(runs[_KEYS].itertuples(index=False, name=None))
             wanted = [(m, v) for v in penalties for m in methods if (m, v, repeat) not in done]
             if wanted:
-                order = np.random.default_rng([random_state, repeat]).permutation(len(frame))
+                order = np.random.default_rng([seed, repeat]).permutation(len(frame))
                 rows = frame.iloc[order[new:]], frame.iloc[order[:new]]
                 found = _measured(*rows, whole.y[order[:new]], wanted, fit, alpha, options)
                 lines = pd.DataFrame([{**line, "repeat": repeat, **settings} for line in found])
-                runs = _added(runs, lines, resume, settings)
-                done = set(runs[_KEYS].itertuples(index=False, name=None))
+                runs = _added(runs, lines, asked["resume"], settings)
             bar.update()
     made = _summarised(runs, methods, penalties, repeats)
-    if estimator is not None:
+    if model["estimator"] is not None:
         del made["penalty"]
     return made
 
@@ -259,7 +214,19 @@ def _described(given: object) -> str:
     return getattr(given, "__qualname__", None) or re.sub(r" at 0x\w+", "", repr(given))
 
 
-def _check_loss(loss: object) -> None:
+def _check(
+    methods: list[str], counts: dict[str, Any], options: Mapping[str, Any], loss: Any, estimator: object
+) -> None:
+    table: Mapping[str, Method] = METHODS if estimator is None else ESTIMATOR_METHODS
+    for method in methods:
+        if method not in table and method not in ("auto", "oracle"):
+            known = ", ".join(["auto", "oracle", *table])
+            raise InputError(f"methods has {method!r}, which is unknown: give some of {known}")
+    for method in set(options) - set(methods):
+        raise InputError(f"options has {method!r}, which is not among the methods: {', '.join(methods)}")
+    for name, value in counts.items():
+        if not is_count(value):
+            raise InputError(f"{name}={value!r} is not allowed: give a whole number, 1 or larger")
     if isinstance(loss, (list, tuple)):
         raise InputTypeError(
             f"loss={loss!r} has several: compare takes one loss at a time; call it for each, and put the "
@@ -268,31 +235,13 @@ def _check_loss(loss: object) -> None:
     as_loss(loss)
 
 
-def _check(
-    methods: list[str],
-    options: Mapping[str, Any],
-    repeats: int,
-    new: int,
-    table: Mapping[str, Method],
-) -> None:
-    for method in methods:
-        if method not in table and method not in ("auto", "oracle"):
-            known = ", ".join(["auto", "oracle", *table])
-            raise InputError(f"methods has {method!r}, which is unknown: give some of {known}")
-    for method in set(options) - set(methods):
-        raise InputError(f"options has {method!r}, which is not among the methods: {', '.join(methods)}")
-    for name, value in (("repeats", repeats), ("new", new)):
-        if not is_count(value):
-            raise InputError(f"{name}={value!r} is not allowed: give a whole number, 1 or larger")
-
-
-def _known_runs(resume: str | Path | Comparison | None, settings: dict[str, Any]) -> pd.DataFrame:
+def _known_runs(resume: Resume, settings: dict[str, Any]) -> pd.DataFrame:
     """Runs of an earlier call with the same settings."""
-    empty = pd.DataFrame(columns=[*_KEYS, *_MEASURES, *settings])
+    columns = [*_KEYS, *_MEASURES, *settings]
     if isinstance(resume, Comparison):
         runs = resume.runs
     elif resume is None or not Path(resume).exists():
-        return empty
+        return pd.DataFrame(columns=columns)
     else:
         try:
             runs = pd.read_csv(StringIO(Path(resume).read_text(encoding="utf-8")))
@@ -301,7 +250,7 @@ def _known_runs(resume: str | Path | Comparison | None, settings: dict[str, Any]
                 f"resume={str(resume)!r} does not hold the runs of a comparison ({error}): give another "
                 "file"
             ) from error
-    if set(empty.columns) - set(runs.columns):
+    if set(columns) - set(runs.columns):
         raise InputError(f"resume={resume!r} does not hold the runs of a comparison: give another file")
     if not all((runs[name].astype(str) == str(value)).all() for name, value in settings.items()):
         raise InputError(
@@ -311,10 +260,7 @@ def _known_runs(resume: str | Path | Comparison | None, settings: dict[str, Any]
 
 
 def _added(
-    runs: pd.DataFrame,
-    lines: pd.DataFrame,
-    resume: str | Path | Comparison | None,
-    settings: dict[str, Any],
+    runs: pd.DataFrame, lines: pd.DataFrame, resume: Resume, settings: dict[str, Any]
 ) -> pd.DataFrame:
     """Runs with new lines, and with what others have written to the same file meanwhile, which is kept."""
     if not isinstance(resume, (str, Path)):

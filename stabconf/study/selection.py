@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -20,15 +20,12 @@ from ..data.formulas import caller_scope
 from ..errors import InputError, quietly
 from ..losses import Loss
 from ..rank import conformal_rank
+from ..results.figures import Axes
 from ..results.fitting import fit_in_scope
-from ..results.penalty_path import as_penalties, mean_finite
 from ..results.regression import Results
-from ..results.showing import shown_of
+from ..results.showing import as_penalties, mean_finite, shown_of
 from ..sets import generator, progress_bar
 from ..show.plots import draw_criterion
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 __all__ = ["Selection", "select_penalty"]
 
@@ -44,19 +41,9 @@ _CRITERIA: dict[Criterion, str] = {
 class Selection:
     """A penalty and how it was chosen; made by `select_penalty`.
 
-    Attributes
-    ----------
-    penalty : float
-        The one that was chosen.
-    path : DataFrame
-        ``penalty``, ``criterion``, its standard error over the folds ``se``, ``coverage`` on held-out pilot
-        rows (NaN for the criterion "loss"), and ``chosen``.
-    criterion : {"width", "loss"}
-        What was made small.
-    pilot_index : Index
-        Labels of the pilot rows.
-    results : Results
-        Of the chosen penalty, fitted to the other rows: its intervals have the full guarantee.
+    ``path`` has ``penalty``, ``criterion``, its standard error over the folds ``se``, ``coverage`` on
+    held-out pilot rows (NaN for the criterion "loss"), and ``chosen``. ``results`` are of the chosen
+    penalty, fitted to the rows that are not in ``pilot_index``: their intervals have the full guarantee.
     """
 
     penalty: float
@@ -71,19 +58,8 @@ class Selection:
         judged = f"{_CRITERIA[self.criterion]} {at['criterion']:.4g} (se {at['se']:.2g})"
         return f"<Selection: penalty {self.penalty:g}, {judged}, from {pilot} pilot rows; {self.results!r}>"
 
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """The criterion over penalties, the chosen one marked.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where it is drawn; a new figure by default.
-
-        Returns
-        -------
-        Axes
-            With the figure.
-        """
+    def plot(self, ax: Axes = None) -> Axes:
+        """The criterion over penalties, the chosen one marked."""
         return draw_criterion(self.path, self.penalty, _CRITERIA[self.criterion], ax)
 
 
@@ -126,17 +102,8 @@ def select_penalty(
         the mean loss (for the quantile loss, the pinball loss) of their standardised residuals.
     alpha : float
         Level of the widths. 0.05 needs 19 rows outside each fold, a pilot of 24 rows with 5 folds.
-    folds : int
-        Of the cross-validation.
-    random_state : int or numpy Generator
-        Decides which rows are the pilot, and their folds.
-    progress : bool or None
-        Show a progress bar.
-
-    Returns
-    -------
-    Selection
-        With ``penalty``, ``path``, ``pilot_index``, ``results`` and ``plot()``.
+    folds, random_state, progress
+        Of the cross-validation; what decides which rows are the pilot, and their folds; a progress bar.
 
     Examples
     --------

@@ -1,31 +1,114 @@
-"""Warnings about the intervals that a user got, each with what to do about it.
+"""Labels on intervals, and warnings about them, each with what to do about it.
 
-`conf_int_conformal` calls `warn_about` once, which says the gravest thing alone.
+`ask_intervals` ends here: arrays become a frame with the labels of the rows, and `warn_about` says the
+gravest thing alone.
 """
+
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ..data.design import Design
 from ..data.groups import Ranking
+from ..data.response_units import ResponseUnits
 from ..errors import SampleSizeWarning, StabilityWarning, warn_user
 from ..losses import Loss
 from ..sets import Intervals
-from .spec import EstimatorSpec, ModelSpec
+from ..sets.intervals import Pieces
 
-__all__ = ["warn_about", "warn_of_thresholds"]
+__all__ = ["PER_LEVEL", "box_frame", "interval_frame", "level_frame", "warn_about", "warn_of_thresholds"]
+
+# Attributes of an interval frame that are those of its `Intervals`; and those that differ by level.
+_KEPT = ("method", "bound", "side", "alpha", "k", "n", "certified", "guarantee", "stability_share")
+PER_LEVEL = {"tol", "loose", "k", "stability_share", "pieces", "empty", "guarantee", "groups"}
+_PER_RESPONSE = ("tol", "loose", "stability_share", "pieces", "empty")
 
 _NAMED = 5  # groups that a warning names
 _LARGE = 0.5  # share of the width owed to stability that is worth a warning
 
 
-def warn_about(made: list[Intervals], model: ModelSpec | EstimatorSpec, ranking: Ranking | None) -> None:
+def interval_frame(
+    intervals: Intervals,
+    complete: np.ndarray,
+    index: pd.Index,
+    design: Design,
+    units: ResponseUnits | None,
+    more: dict[str, Any],
+) -> pd.DataFrame:
+    """Intervals of the complete rows on the index of all (m,), NaN elsewhere; ``more`` goes into attrs.
+    What compares widths, such as the share of stability, is in units of the model's response."""
+    made = intervals if units is None else _back(intervals, units)
+    columns: dict[str, Any] = {"lower": made.lower, "upper": made.upper}
+    if made.inner_lower is not None:
+        columns["inner_lower"] = made.inner_lower
+        columns["inner_upper"] = made.inner_upper
+    labels = index[complete]
+    ends = np.full((len(index), len(columns)), np.nan)
+    ends[complete] = np.column_stack(list(columns.values()))
+    frame = pd.DataFrame(ends, index=index, columns=list(columns))
+    if design.transformed and units is None:
+        frame.columns.name = design.response
+    tol = np.broadcast_to(made.tol, len(labels))
+    largest = float(np.max(made.tol, initial=0.0))
+    frame.attrs = {
+        "response": design.response if units is None else units.response,
+        **{name: getattr(intervals, name) for name in _KEPT},
+        "tilted_fits": intervals.tilted_fits,
+        "tol": None if np.isnan(largest) else largest,
+        "loose": {labels[i]: float(tol[i]) for i in np.flatnonzero(intervals.loose)},
+        "pieces": {labels[i]: list(found) for i, found in made.pieces.items()},
+        "empty": labels[np.isnan(intervals.lower)].tolist(),
+        **more,
+    }
+    return frame
+
+
+def box_frame(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    """Frames of several responses side by side, a column level for the response."""
+    names = [frame.attrs["response"] for frame in frames]
+    frame = pd.concat(frames, axis=1, keys=names, names=["response", None])
+    frame.attrs = {**frames[0].attrs, "response": names}
+    for name in _PER_RESPONSE:
+        frame.attrs[name] = {each.attrs["response"]: each.attrs[name] for each in frames}
+    return frame
+
+
+def level_frame(frames: list[pd.DataFrame], alphas: list[float]) -> pd.DataFrame:
+    """Frames of several alphas side by side, a column level per alpha."""
+    attrs = dict(frames[0].attrs)
+    for name in PER_LEVEL & set(attrs):
+        attrs[name] = [frame.attrs[name] for frame in frames]
+    below = [None] if frames[0].columns.nlevels == 1 else frames[0].columns.names
+    frame = pd.concat(frames, axis=1, keys=alphas, names=["alpha", *below])
+    frame.attrs = {**attrs, "alpha": alphas}
+    return frame
+
+
+def _back(intervals: Intervals, units: ResponseUnits) -> Intervals:
+    """The same intervals in units of the response: ends, pieces, and how far an end may be off."""
+    ends = {name: getattr(intervals, name) for name in ("lower", "upper", "inner_lower", "inner_upper")}
+    made: dict[str, Any] = {name: units.back(values) for name, values in ends.items() if values is not None}
+    pieces: dict[int, Pieces] = {}
+    for i, found in intervals.pieces.items():
+        pieces[i] = tuple((float(low), float(high)) for low, high in units.back(np.array(found)))
+    with np.errstate(invalid="ignore"):  # infinite ends are where they are
+        above = made["upper"] - units.back(intervals.upper - intervals.tol)
+        below = units.back(intervals.lower + intervals.tol) - made["lower"]
+    tol = np.maximum(np.where(np.isinf(made["upper"]), 0.0, above), np.nan_to_num(below, nan=0.0))
+    tol = np.where(np.isnan(intervals.tol), np.nan, tol)
+    return replace(intervals, **made, pieces=pieces, tol=tol)
+
+
+def warn_about(made: list[Intervals], model: Any, ranking: Ranking | None) -> None:
     """Warn, once and of the gravest thing alone, about a call's intervals."""
     short = [intervals for intervals in made if np.any(intervals.too_few)]
     if short:
         warn_user(_too_few(min(short, key=lambda each: each.alpha), ranking), SampleSizeWarning)
         return
     share = max(intervals.stability_share for intervals in made)
-    if not isinstance(model, ModelSpec):  # nothing more is known of an estimator
+    if not hasattr(model, "loss"):  # nothing more is known of an estimator
         if share > _LARGE:
             fix = "use method='root' or 'split', or a smaller tau if you know one"
             warn_user(f"tau makes up {share:.0%} of the mean width: {fix}", StabilityWarning)

@@ -1,33 +1,39 @@
-"""What every results class can show: summary, width reports, and a report of all of it; figures are in
-`figures`.
+"""What every results class can show in words and numbers: summary, width reports, written reports.
 
-Options go through to ``conf_int_conformal``, so whatever method it has, these have.
+Options go through to ``conf_int_conformal``, so whatever method it has, these have. `figures` adds figures.
 """
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+import pandas as pd
 
 from ..checks import check_one_alpha
 from ..errors import AssumptionError, InputError, quietly
 from ..sets import Intervals
-from ..show.report import Background, check_path, collect, write_report
-from ..show.shown import WidthReport
+from ..show.drift import ExchangeabilityCheck
+from ..show.report import Background, Content, check_path, collect, write_report
+from ..show.shown import Shown, WidthReport
 from ..show.summary import FitSummary, Summary, add_intervals, stability_lines
-from .figures import By, Figures, evenly
-from .options import Level, New
-from .rows import Rows
-from .showing import shown_of
+from .asking import Asked, Rows
+from .base import BaseResults
+from .options import Level, New, Options
+from .showing import evenly, shown_of
 
-__all__ = ["Presentation"]
+__all__ = ["By", "Tables"]
+
+By: TypeAlias = str | Mapping[str, Any] | Sequence[Any] | None
 
 _SUMMARY_ROWS = 20  # exact intervals of so many take less time than ten fits
 
 
-class Presentation(Figures):
-    """Tables, figures and reports of results; a part of every results class.
+class Tables(BaseResults):
+    """Tables and reports of results; a part of every results class.
 
-    A subclass has ``_fit_summary()``: the summary of the fit, without intervals, and ``fit_quality``.
+    A subclass has ``_fit_summary()``: the summary of the fit, without intervals, and ``fit_quality``. What
+    is shown is a record per response, here one.
     """
 
     _enclosing = "stable"  # the method that encloses full conformal sets by stability
@@ -42,19 +48,10 @@ class Presentation(Figures):
     def summary(self, alpha: Level = None, details: bool = False) -> Summary:
         """Summary tables: the fit and how good it is, the coefficients, and what the intervals promise.
 
-        Parameters
-        ----------
-        alpha : float, optional
-            Level of the intervals, whose widths are those at 20 of the training design points;
-            `width_report` is about all of them.
-        details : bool
-            Add what the intervals rest on: order statistic, distance to the exact sets, widths and bounds
-            of the stable method, and the constants of the paper.
-
-        Returns
-        -------
-        statsmodels.iolib.summary.Summary
-            Text, ``as_html()``, ``as_latex()``, ``as_csv()``.
+        Widths at level ``alpha`` are those at 20 of the training design points; `width_report` is about all
+        of them. ``details`` adds what the intervals rest on: order statistic, distance to the exact sets,
+        widths and bounds of the stable method, and the constants of the paper. Returns statsmodels'
+        ``Summary``: text, ``as_html()``, ``as_latex()``, ``as_csv()``.
 
         Examples
         --------
@@ -69,10 +66,7 @@ class Presentation(Figures):
         income         0.5226        1.155
         ==================================
         """
-        level = check_one_alpha(self._level(alpha))
-        which = evenly(self.nobs, _SUMMARY_ROWS)
-        where = "the training points" if len(which) == self.nobs else f"{len(which)} of the training points"
-        rows = self._rows(None)[0].take(which)
+        rows, level, where = self._summary_rows(alpha)
         made = self._attempt(rows, level, self.default_method)
         more = None
         if details and not isinstance(made, str):
@@ -80,15 +74,18 @@ class Presentation(Figures):
         last = self._detail_notes() if details else []
         return add_intervals(self._fit_summary(), made, where, more, last)
 
+    def _summary_rows(self, alpha: Level) -> tuple[Rows, float, str]:
+        """The rows that a summary has intervals of, their level, and what these rows are."""
+        which = evenly(self.nobs, _SUMMARY_ROWS)
+        where = "the training points" if len(which) == self.nobs else f"{len(which)} of the training points"
+        return self._rows(None)[0].take(which), check_one_alpha(self._level(alpha)), where
+
     def _attempt(self, rows: Rows, alpha: float, method: str) -> Intervals | str:
         """Two-sided `Intervals`, or the reason why the method refuses."""
         try:
-            return self._intervals(rows, [alpha], method, "two-sided", {})[0]
+            return self._intervals(Asked(rows, [alpha], method))[0]
         except (AssumptionError, InputError) as refusal:
             return str(refusal)
-
-    def _repr_html_(self) -> str:
-        return self._fit_summary().as_html()
 
     def width_report(
         self, new: New = None, by: By = None, alpha: Level = None, response: Any = None, **options: Any
@@ -129,8 +126,7 @@ class Presentation(Figures):
         0     (0, 800]     43  338.65      1.00
         1  (800, 5000]     74  338.92      0.88
         """
-        shown = shown_of(self, new, alpha, response, options)
-        return shown.report(self._groups(shown, by))
+        return self._widths(self._shown(new, alpha, response, options), by)
 
     def report(
         self,
@@ -145,17 +141,10 @@ class Presentation(Figures):
 
         It leads with one sentence about width and coverage. Where responses of new rows are known it marks
         those that are missed, says where coverage falls short beyond chance, and whether exchangeability is
-        plausible. All rows can be downloaded from the page as CSV. ``units="response"`` reports in units of
-        the response.
-
-        Parameters
-        ----------
-        path : path-like
-            ``.html`` for one file that needs nothing else; ``.md`` for Markdown, with its figures in
-            a folder beside it, ``name_files`` for ``name.md``. Files appear whole or not at all, and the
-            same input gives the same bytes.
-        new, alpha, by, response, **options
-            As in `width_report`.
+        plausible. All rows can be downloaded from the page as CSV. A ``path`` that ends in ``.html`` is one
+        file that needs nothing else; in ``.md``, Markdown, with its figures in a folder beside it,
+        ``name_files`` for ``name.md``. Files appear whole or not at all, and the same input gives the same
+        bytes. All other arguments are those of `width_report`.
 
         Examples
         --------
@@ -168,11 +157,30 @@ class Presentation(Figures):
         'Engel.html'
         """
         target = check_path(path)
-        shown = shown_of(self, new, alpha, response, options)
-        groups = self._groups(shown, by)
+        shown = self._shown(new, alpha, response, options)
+        rows = None if new is None else self._rows(new)[0].as_fitted
+        about = Background.of(self.model.formula, self._design, self._rows(None)[0].as_fitted, rows)
+        return write_report(target, self._content(shown, by, about, new, options))
+
+    def _shown(self, new: New, alpha: Level, response: Any, options: Options) -> list[Shown]:
+        """What is shown, a record per response."""
+        return [shown_of(self, new, alpha, response, options)]
+
+    def _widths(self, shown: list[Shown], by: By) -> WidthReport:
+        return shown[0].report(self._groups(shown[0], by))
+
+    def _content(
+        self, shown: list[Shown], by: By, about: Background, new: New, options: Options
+    ) -> Content:
+        """What a report says."""
+        groups = self._groups(shown[0], by)
         with quietly():  # said above, by the intervals themselves
-            summary = self._fit_summary()
-            checked = self._checked(shown, new, options)
-        rows = None if new is None else self._rows_as_fitted(new, options)
-        about = Background.of(self.model.formula, self._design, self._rows_as_fitted(None, {}), rows)
-        return write_report(target, collect(shown, groups, summary, about, checked))
+            summary, checked = self._fit_summary(), self._checked(shown[0], new, options)
+        return collect(shown[0], groups, summary, about, checked)
+
+    def _checked(self, shown: Shown, new: New, options: Options) -> ExchangeabilityCheck | None:
+        """Whether exchangeability is plausible, for a report; None where that cannot be told."""
+        return None
+
+    def _groups(self, shown: Shown, by: By) -> pd.DataFrame | None:
+        return shown.groups(by, lambda term: self._design.terms(term, shown.frame, "by"))
