@@ -487,6 +487,13 @@ def test_a_category_with_nearly_as_many_levels_as_rows_is_named():
     stabconf.fit("y ~ C(k)", data.iloc[:20].assign(k=np.arange(20)))  # few rows
 
 
+def test_levels_that_differ_in_blanks_alone_are_named():
+    data = drawn().assign(k=["a b", " a b", "c", "C", "d"] * (N // 5))
+    with pytest.warns(DataWarning, match=r"'k' has levels that differ in blanks alone, such as ' a b': "):
+        stabconf.fit("y ~ k", data)
+    stabconf.fit("y ~ k + C(j)", data.assign(k=data["k"].str.strip(), j=[1, 2.5] * (N // 2)))
+
+
 def test_text_with_missing_values_and_cut_columns_work():
     data = drawn().assign(k=pd.array(["a", "b", None] * (N // 3), dtype="string"))
     data["c"] = pd.cut(data["x"], [-9.0, 0.0, 9.0])

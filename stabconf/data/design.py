@@ -130,10 +130,10 @@ class Design:
         return self.kinds.intercept
 
     @property
-    def levels(self) -> dict[str, int]:
-        """Number of levels of each categorical factor on the right-hand side, by its expression."""
+    def levels(self) -> dict[str, list]:
+        """Levels of each categorical factor on the right-hand side, by its expression."""
         infos = self._info.factor_infos.items()
-        return {factor.code: len(info.categories) for factor, info in infos if info.type == "categorical"}
+        return {factor.code: list(info.categories) for factor, info in infos if info.type == "categorical"}
 
     def frame_of(self, new: object) -> pd.DataFrame:
         """New rows as a frame; the training rows where there are none."""

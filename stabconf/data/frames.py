@@ -308,9 +308,13 @@ def check_new_column(values: pd.Series, name: str, trained: pd.DataFrame) -> Non
         )
 
 
-def warn_of_levels(levels: Mapping[str, int], n: int) -> None:
-    """Warn of categories with more levels than half the n rows: a level of one row says nothing."""
-    many = {code: count for code, count in levels.items() if count > max(_FEW, n / 2)}
+def warn_of_levels(levels: Mapping[str, Sequence[Any]], n: int) -> None:
+    """Warn of levels that only blanks tell apart, and of more levels than half the n rows."""
+    for code, found in levels.items():
+        for blank in [level for level in found if str(level) != str(level).strip() in found][:1]:
+            text = f"{code!r} has levels that differ in blanks alone, such as {blank!r}: use .str.strip()"
+            warn_user(text, DataWarning)
+    many = {code: len(found) for code, found in levels.items() if len(found) > max(_FEW, n / 2)}
     if many:
         named = ", ".join(f"{code!r} ({count} levels)" for code, count in many.items())
         warn_user(

@@ -241,7 +241,7 @@ def _quality(results: _Results) -> _Pairs:
 
 
 def _model_lines(model: Any, loss: str) -> _Pairs:
-    return [("Loss:", shortened(loss, 20)), ("Penalty:", shortened(model.penalty.describe(), 18))]
+    return [("Loss:", shortened(loss, 18)), ("Penalty:", shortened(model.penalty.describe(), 18))]
 
 
 def _converged(results: _Results, steps: int) -> tuple[str, str]:
