@@ -2,8 +2,7 @@
 
 The score of a response is how far it lies outside the band between a lower and an upper fit: the larger
 of ``q_lo - y`` and ``y - q_hi``. As the new response w moves, both fits move on paths with corners; between
-two corners of either every residual is a line in w, so all scores are the larger of two lines. Most
-stretches are decided by the scores at their ends; the others by sorting the roots of lines.
+two corners of either every residual is a line in w, so all scores are the larger of two lines.
 """
 
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..rank import Rank
-from .lines import Piece, merge, ties_of, uncovered, ways_of
+from .lines import Piece, Scores, ties_of, ways_of
 from .polyline import Polyline, Ray
 
 __all__ = ["BandEnds", "BandPath", "BandRows", "ends_within"]
@@ -36,12 +35,6 @@ class BandRows:
     v: dict[int, np.ndarray]
     rank: Rank
     terms: tuple[int, ...]
-
-    def scores(self, band: "BandPath") -> tuple[np.ndarray, np.ndarray]:
-        """The terms at the corners of a `BandPath`: training (L, K, c), new (L, K)."""
-        old = [sign * (self.v[sign] - band.theta[sign] @ self.X.T) for sign in self.terms]
-        new = [sign * band.e[sign] for sign in self.terms]
-        return np.array(old), np.array(new)
 
     def range(self, paths: dict[int, list[Polyline]], new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bounds on the order statistic between the ends of the paths of some new rows."""
@@ -166,68 +159,13 @@ class BandPath:
 
     def pieces(self, rows: BandRows) -> list[Piece]:
         """Intervals of w that make up the set."""
-        old, new = rows.scores(self)
+        old = np.array([sign * (rows.v[sign] - self.theta[sign] @ rows.X.T) for sign in rows.terms])
+        new = np.array([sign * self.e[sign] for sign in rows.terms])
         tie = np.max([ties_of(rows.X, self.theta[sign]) for sign in rows.terms], axis=0)
-        low, high, least, most = _spans(old, new)
-        inside = (most <= rows.rank.kth(low)) | self.unknown
-        unsure = ~inside & (least - np.maximum(tie[:-1], tie[1:]) <= rows.rank.kth(high))
-        out = [(self.w[j], self.w[j + 1]) for j in np.flatnonzero(inside)]
-        for j in np.flatnonzero(unsure):
-            first = self.w[j]
-            width = self.w[j + 1] - first
-            lines = [(term[j], term[j + 1] - term[j]) for term in old]
-            growth = tie[j + 1] - tie[j]
-            own = [(term[j], term[j + 1] - term[j] - growth) for term in new]
-            for a, b in uncovered(lines, own, 1.0, rows.rank, -tie[j]):
-                out.append((first + width * a, self.w[j + 1] if b == 1.0 else first + width * b))
-        for corner, way, which in ((0, -1.0, 0), (-1, 1.0, 1)):
-            if self.open[which]:
-                out.append(_ordered(self.w[corner], way * np.inf))
-                continue
-            rays = [(sign, *self.rays[sign][which]) for sign in rows.terms]
-            own = [(new[j, corner], sign * change) for j, (sign, _, change) in enumerate(rays)]
-            if not any(move.any() for _, move, _ in rays):
-                level = float(rows.rank.kth(old[:, corner].max(axis=0)))
-                found = _at_most(own, level + tie[corner])
-            else:
-                lines = [
-                    (old[j, corner], -sign * ways_of(rows.X, move, np.inf))
-                    for j, (sign, move, _) in enumerate(rays)
-                ]
-                found = uncovered(lines, own, np.inf, rows.rank, -tie[corner])
-            for a, b in found:
-                out.append(_ordered(self.w[corner] + way * a, self.w[corner] + way * b))
-        here = ~rows.rank.passed(old.max(axis=0) < (new.max(axis=0) - tie)[:, None])
-        return merge([*out, *((w, w) for w in self.w[here])], near=1e-12)
-
-
-def _at_most(own: list[tuple[float, float]], level: float) -> list[Piece]:
-    """Where on [0, inf) lines, given by their values at 0 and slopes, are all at most ``level``."""
-    first, last = 0.0, np.inf
-    for value, slope in own:
-        room = level - value
-        if slope > 0:
-            last = min(last, room / slope)
-        elif slope < 0:
-            first = max(first, room / slope)
-        elif room < 0:
-            return []
-    return [(first, last)] if first <= last else []
-
-
-def _ordered(one: float, other: float) -> Piece:
-    """The interval between two ends."""
-    return min(one, other), max(one, other)
-
-
-def _spans(old: np.ndarray, new: np.ndarray) -> list[np.ndarray]:
-    """Smallest and largest training scores on each stretch (K - 1, c), and the new one's (K - 1,).
-
-    The larger of lines is largest at an end; it is no smaller than the larger of their smallest values.
-    """
-    spans = []
-    for terms in (old, new):
-        low = np.minimum(terms[:, :-1], terms[:, 1:]).max(axis=0)
-        high = np.maximum(terms[:, :-1], terms[:, 1:]).max(axis=0)
-        spans += [low, high]
-    return spans
+        rays = []
+        for which, way in ((0, -1.0), (1, 1.0)):
+            rates = [-sign * ways_of(rows.X, self.rays[sign][which][0]) for sign in rows.terms]
+            own = [sign * self.rays[sign][which][1] for sign in rows.terms]
+            rays.append((np.array(rates), np.array(own), way))
+        made = Scores(self.w, old, new - tie, (rays[0], rays[1]), self.unknown, self.open)
+        return made.pieces([rows.rank], near=1e-12)[0]

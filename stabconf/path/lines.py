@@ -1,37 +1,39 @@
-"""Conformal sets where every score is the largest of a few lines.
+"""Conformal sets where every score is the largest of a few lines, along one path (theory, section 5).
 
-A candidate is in the set if the training rows below it are fewer, or weigh less, than its rank. A row is
-below it on open intervals whose ends are roots of lines: sorting the roots gives the set, whatever its
-shape.
+A candidate is in the set if the training rows below it are fewer, or weigh less, than its rank. Most
+stretches of a path are decided by the scores at their ends. On the others a row is below the candidate on
+open intervals whose ends are roots of lines: sorting the roots gives the set, whatever its shape.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations, pairwise
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
 from ..rank import Rank
 
-__all__ = ["TIES", "Piece", "cells", "decided_prefix", "merge", "ties_of", "uncovered", "union", "ways_of"]
+__all__ = ["Piece", "Scores", "decided_prefix", "merge", "ties_of", "uncovered", "ways_of"]
 
 Piece = tuple[float, float]  # a closed interval
 Line = tuple[np.ndarray, np.ndarray]  # values at 0 and slopes, one per row
 _PARALLEL = 1e-11  # lines whose slopes differ by less, relative to them, never part on a ray
-TIES = 1e-10  # scores nearer than this are tied: rounding errors never exclude a candidate
+_TIES = 1e-10  # scores nearer than this are tied: rounding errors never exclude a candidate
+_ENTRIES = 500_000  # of arrays with one row per stretch
 
 
 def ties_of(X: np.ndarray, theta: np.ndarray) -> np.ndarray:
     """Differences of scores that are ties at coefficients (..., p), whose products with rows have rounding
     errors."""
-    return TIES + 1e-11 * (np.abs(theta) @ np.max(np.abs(X), axis=0, initial=0.0))
+    return _TIES + 1e-11 * (np.abs(theta) @ np.max(np.abs(X), axis=0, initial=0.0))
 
 
-def ways_of(X: np.ndarray, move: np.ndarray, length: float) -> np.ndarray:
-    """``X @ move``; on a ray, where ``length`` is infinite, without rounding errors of rows that stay."""
+def ways_of(X: np.ndarray, move: np.ndarray) -> np.ndarray:
+    """``X @ move`` on a ray, without rounding errors of rows that stay."""
+    if not move.any():
+        return np.zeros(len(X))
     ways = X @ move
-    if np.isinf(length):
-        ways = np.where(np.abs(ways) <= _PARALLEL * (np.abs(X) @ np.abs(move)), 0.0, ways)
-    return ways
+    return np.where(np.abs(ways) <= _PARALLEL * (np.abs(X) @ np.abs(move)), 0.0, ways)
 
 
 def merge(pieces: Iterable[Piece], near: float = 0.0) -> list[Piece]:
@@ -45,14 +47,110 @@ def merge(pieces: Iterable[Piece], near: float = 0.0) -> list[Piece]:
     return out
 
 
-def union(low: np.ndarray, high: np.ndarray) -> list[Piece]:
+def _union(low: np.ndarray, high: np.ndarray, near: float = 0.0) -> list[Piece]:
     """`merge` of intervals whose lower ends (c,) ascend."""
     if not len(low):
         return []
     high = np.maximum.accumulate(high)
-    first = np.concatenate([[True], low[1:] > high[:-1]])
+    first = np.concatenate([[True], low[1:] > high[:-1] + near])
     last = np.append(first[1:], True)
     return list(zip(low[first].tolist(), high[last].tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores along a path, of training rows and of the new one, each the largest of a few terms.
+
+    Attributes
+    ----------
+    w : (K,) array
+        Responses at the corners, ascending; in between the terms are straight.
+    old, new : (L, K, n) and (M, K) arrays
+        Terms at the corners; what is allowed for ties is taken from ``new``.
+    rays : pair of ((L, n) array, (M,) array, float)
+        Changes of the terms, and of the response, per unit beyond the first and the last corner; with 0
+        for the response a ray leads nowhere.
+    unknown : (K - 1,) array of bool
+        Stretches that nothing is known of: they are in every set.
+    open : pair of bool
+        Whether nothing is known beyond the first and the last corner.
+    """
+
+    w: np.ndarray
+    old: np.ndarray
+    new: np.ndarray
+    rays: tuple[tuple[np.ndarray, np.ndarray, float], ...]
+    unknown: np.ndarray
+    open: tuple[bool, bool]
+
+    def pieces(self, ranks: Sequence[Rank], near: float = 0.0) -> list[list[Piece]]:
+        """Intervals of responses that make up the sets of several ranks, of one mass each; those no further
+        apart than ``near`` are joined."""
+        rank = max(ranks, key=lambda each: each.mass)
+        w = self.w
+        below = np.max(self.old, axis=0) < np.max(self.new, axis=0)[:, None]
+        found = [(w, w, _mass(below, rank))]  # corners may be in the set where no stretch around them is
+        inside, unsure = self._decided(rank, min(ranks, key=lambda each: each.mass))
+        found.append((w[:-1][inside], w[1:][inside], np.full(np.count_nonzero(inside), -1)))
+        blocks = -(-len(unsure) * self.old.shape[2] // _ENTRIES)
+        for part in np.array_split(unsure, blocks) if blocks else ():
+            lines = [(term[part], term[part + 1] - term[part]) for term in self.old]
+            own = [(term[part], term[part + 1] - term[part]) for term in self.new]
+            which, low, high, count = cells(lines, own, np.ones(len(part)), rank)
+            first, last = w[part][which], w[part + 1][which]
+            ends = np.where(high == 1.0, last, first + (last - first) * high)
+            found.append((first + (last - first) * low, ends, count))
+        for corner, way, ray, unknown in zip((0, -1), (-np.inf, np.inf), self.rays, self.open, strict=True):
+            if unknown:
+                found.append((w[[corner]], np.array([way]), np.array([-1])))
+            elif ray[2]:
+                lines = list(zip(self.old[:, corner, None], ray[0][:, None], strict=True))
+                own = list(zip(self.new[:, corner, None], ray[1][:, None], strict=True))
+                if ray[0].any():
+                    _, low, high, count = cells(lines, own, np.array([np.inf]), rank)
+                else:
+                    low, high, count = _at_most(own, np.max(self.old[:, corner], axis=0), ranks)
+                found.append((w[corner] + ray[2] * low, w[corner] + ray[2] * high, count))
+        low, high, count = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        low, high = np.minimum(low, high), np.maximum(low, high)
+        order = np.argsort(low, kind="stable")
+        low, high, count = low[order], high[order], count[order]
+        return [_union(low[count < each.mass], high[count < each.mass], near) for each in ranks]
+
+    def _decided(self, most: Rank, least: Rank) -> tuple[np.ndarray, np.ndarray]:
+        """Stretches that are in the sets of all ranks (bools), and those that their ends do not decide.
+
+        The larger of lines is largest at an end; it is no smaller than the larger of their least values.
+        """
+        low, first = (np.minimum(each[:, :-1], each[:, 1:]).max(axis=0) for each in (self.old, self.new))
+        high, last = (np.maximum(each[:, :-1], each[:, 1:]).max(axis=0) for each in (self.old, self.new))
+        inside = (last <= least.kth(low)) | self.unknown
+        return inside, np.flatnonzero(~inside & (first <= most.kth(high)) & (np.diff(self.w) > 0))
+
+
+def _at_most(
+    own: Sequence[Line], old: np.ndarray, ranks: Sequence[Rank]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where on [0, inf) lines, (1,) arrays, are at most the order statistics of scores (n,) that stay: both
+    ends, and the largest mass for which that is not so."""
+    ranks = sorted(ranks, key=lambda each: each.mass)
+    levels = np.array([float(rank.kth(old)) for rank in ranks])
+    first, last = np.zeros(len(ranks)), np.full(len(ranks), np.inf)
+    for value, slope in own:
+        room = levels - value
+        if slope > 0:
+            last = np.minimum(last, room / slope)
+        elif slope < 0:
+            first = np.maximum(first, room / slope)
+        else:
+            last = np.where(room < 0, -np.inf, last)
+    some = first <= last
+    return first[some], last[some], np.array([-1, *(rank.mass for rank in ranks[:-1])])[some]
+
+
+def _mass(below: np.ndarray, rank: Rank) -> np.ndarray:
+    """How many rows (..., n) are below, or what they weigh (...,)."""
+    return np.count_nonzero(below, axis=-1) if rank.weights is None else below @ rank.weights
 
 
 def uncovered(
@@ -67,56 +165,58 @@ def uncovered(
     A row's score is the largest of its ``lines``, the new row's that of its ``own``; ``length`` may be
     infinite, ``rank`` has one mass, and ``slack``, a number or (n,), is added to the new score.
     """
-    out = []
-    for ends, below in cells(lines, own, length, rank, slack):
-        inside = below < rank.mass
-        out += union(ends[:-1][inside], ends[1:][inside])
-    return merge(out)
+    rows = [((start - slack)[None], rate[None]) for start, rate in lines]
+    new = [(np.array([value]), np.array([change])) for value, change in own]
+    return _union(*cells(rows, new, np.array([length]), rank)[1:3])
 
 
 def cells(
-    lines: Sequence[Line],
-    own: Sequence[tuple[float, float]],
-    length: float,
-    rank: Rank,
-    slack: np.ndarray | float,
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """[0, length] in parts, as for `uncovered`: ends of cells (c + 1,), and in each how many rows have a
-    smaller score than the new one, or what they weigh (c,). The mass of the rank does not matter."""
-    cuts = {0.0, length}
+    lines: Sequence[Line], own: Sequence[Line], length: np.ndarray, rank: Rank
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Parts of S stretches [0, length] (S,) where the rows with a smaller score than the new one lack the
+    mass: the stretch, both ends, and how many such rows there are, or what they weigh (C,).
+
+    A row's score is the largest of its ``lines``, (S, n) arrays, the new one's that of its ``own``, (S,)
+    arrays; a length may be infinite.
+    """
+    which, first, last = _where_one_is_largest(own, length)
+    endless = np.isinf(last)
+    middle = np.where(endless, first + 1.0, 0.5 * (first + np.where(endless, 0.0, last)))
+    values, changes = (np.array(each)[:, which] for each in zip(*own, strict=True))
+    largest = np.argmax(values + middle * changes, axis=0), np.arange(len(which))
+    value, change = values[largest][:, None], changes[largest][:, None]
+    gaps = []
+    for start, rate in lines:
+        slope = rate[which] - change
+        gap = start[which] - value + first[:, None] * slope
+        # A ray would make something of slopes that are 0 but for rounding errors.
+        parallel = np.abs(slope) <= _PARALLEL * (np.abs(rate[which]) + np.abs(change))
+        gaps.append((gap, np.where(endless[:, None] & parallel, 0.0, slope)))
+    span = (last - first)[:, None]
+    begins, ends = (np.clip(end, 0.0, span) for end in _all_negative(gaps))
+    marks = np.concatenate([np.zeros(span.shape), begins, ends, span], axis=1)
+    order = np.argsort(marks, axis=1)
+    marks = np.take_along_axis(marks, order, axis=1)
+    weights = np.ones(begins.shape[1], dtype=int) if rank.weights is None else rank.weights
+    count = np.cumsum(np.concatenate([[0], weights, -weights, [0]])[order], axis=1)[:, :-1]
+    part, j = np.nonzero((marks[:, 1:] > marks[:, :-1]) & (count < rank.mass))
+    return which[part], first[part] + marks[part, j], first[part] + marks[part, j + 1], count[part, j]
+
+
+def _where_one_is_largest(
+    own: Sequence[Line], length: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Stretches [0, length] (S,) cut where lines, (S,) arrays, meet: the stretch, and both ends (C,)."""
+    cuts = [np.zeros(len(length)), length]
     for (one, slope), (two, other) in combinations(own, 2):
-        root = (two - one) / (slope - other) if slope != other else np.inf
-        if 0 < root < length:
-            cuts.add(root)
-    for first, last in pairwise(sorted(cuts)):
-        middle = 0.5 * (first + last) if np.isfinite(last) else first + 1.0
-        value, change = max(own, key=lambda term: term[0] + middle * term[1])
-        gaps = [(start - value + first * (rate - change) - slack, rate - change) for start, rate in lines]
-        if np.isinf(last):
-            gaps = [(start, _parting(slope, change)) for start, slope in gaps]
-        ends, below = _below(gaps, last - first, rank)
-        yield first + ends, below
-
-
-def _parting(slope: np.ndarray, change: float) -> np.ndarray:
-    """Slopes of gaps that are 0 but for rounding errors set to 0: a ray would make something of them."""
-    return np.where(np.abs(slope) <= _PARALLEL * (np.abs(slope + change) + abs(change)), 0.0, slope)
-
-
-def _below(lines: Sequence[Line], length: float, rank: Rank) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of the cells of [0, length] (c + 1,), and how many rows have negative lines alone in each, or
-    what they weigh (c,)."""
-    first_below, last_below = _all_negative(lines)
-    low, begun_mass = _heap(first_below, rank)
-    high, over_mass = _heap(last_below, rank)
-    inner = [end[(end > 0) & (end < length)] for end in (low, high)]
-    ends = np.unique(np.concatenate([[0.0], *inner, [length]]))
-    middles = 0.5 * (ends[:-1] + ends[1:])
-    if np.isinf(length):
-        middles[-1] = 2.0 * ends[-2] + 1.0
-    begun = np.searchsorted(low, middles, side="left")
-    over = np.searchsorted(high, middles, side="right")
-    return ends, begun_mass[begun] - over_mass[over]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            root = (two - one) / (slope - other)
+        cuts.append(np.where((root > 0) & (root < length), root, length))
+    edges = np.sort(cuts, axis=0)
+    j, which = np.nonzero(edges[1:] > edges[:-1])
+    order = np.argsort(which, kind="stable")
+    j, which = j[order], which[order]
+    return which, edges[j, which], edges[j + 1, which]
 
 
 def _all_negative(lines: Sequence[Line]) -> tuple[np.ndarray, np.ndarray]:
@@ -131,14 +231,6 @@ def _all_negative(lines: Sequence[Line]) -> tuple[np.ndarray, np.ndarray]:
         high = np.minimum(high, np.where(slope > 0, root, np.inf))
     some = low < high
     return np.where(some, low, np.inf), np.where(some, high, np.inf)
-
-
-def _heap(ends: np.ndarray, rank: Rank) -> tuple[np.ndarray, np.ndarray]:
-    """Ends in ascending order (c,), and the mass of the rows before each and of all (c + 1,)."""
-    if rank.weights is None:
-        return np.sort(ends), np.arange(len(ends) + 1)
-    order = np.argsort(ends)
-    return ends[order], np.concatenate([[0.0], np.cumsum(rank.weights[order])])
 
 
 def decided_prefix(

@@ -3,8 +3,6 @@
 The path is a polyline: at each corner stand the coefficients and the new row's own residual; between two
 corners, and on the two rays beyond, both are linear. The tilt is what the path is followed by, so a row of
 extreme leverage loses no digits: its residual is the tilt itself, not a small difference of large numbers.
-A training row is below the candidate on at most two open intervals of a stretch, whose ends are roots of
-lines: sorting the roots gives the set, whatever its shape.
 """
 
 from collections.abc import Sequence
@@ -15,7 +13,7 @@ import numpy as np
 
 from ..rank import Rank, Scoring
 from .clipped import ClippedFit
-from .lines import Piece, cells, ties_of, union, ways_of
+from .lines import Piece, Scores, ties_of, ways_of
 from .tilted import Refit, Tilted, both_ways
 
 __all__ = ["Polyline", "Ray", "polylines"]
@@ -79,9 +77,11 @@ class Polyline:
         for (move, change), speed, end, way in zip(
             self.rays, self.speeds, (corners[0], corners[-1]), (-1, 1), strict=True
         ):
-            beyond = np.maximum(way * (w - end), 0.0) / abs(speed) if speed else np.zeros(len(w))
-            theta = theta + beyond[:, None] * move
-            e = e + beyond * change
+            beyond = np.flatnonzero(way * (w - end) > 0) if speed else ()
+            if len(beyond):
+                length = np.abs(w[beyond] - end) / abs(speed)
+                theta[beyond] += length[:, None] * move
+                e[beyond] += length * change
         return theta, e
 
     def knows(self, w: np.ndarray) -> np.ndarray:
@@ -136,46 +136,23 @@ class Polyline:
         compared with a row's, instead of a tolerance for ties.
         """
         rows = slice(None) if ranks[0].which is None else ranks[0].which
-        rank = ranks[0].alone()
         X = X[rows]
         v = v[rows]
         r = v - self.theta @ X.T
-        rates = -(np.diff(self.theta, axis=0) @ X.T)
-        changes = np.diff(self.e)
-        ties = self.ties(X, self.theta) if slack is None else np.zeros(len(r))
-        growth = np.diff(ties)  # coefficients grow along a stretch, and their rounding errors with them
-        room = -ties[:, None]
-        if slack is not None:
-            room = np.repeat(slack[rows][None], len(r), axis=0)
-        # Corners may be in the set where no stretch around them is.
-        below = score.values(r, rows) < score.own_values(self.e, own)[:, None] + room
-        found = [(self.w, self.w, np.sum(below, axis=-1) if rank.weights is None else below @ rank.weights)]
-        for j in np.flatnonzero(self.unknown):
-            found.append((self.w[j : j + 1], self.w[j + 1 : j + 2], np.array([-1.0])))
-        for j in np.flatnonzero((np.diff(self.w) > 0) & ~self.unknown):
-            lines = score.lines(r[j], rates[j], rows)
-            new = [(start, rate - growth[j]) for start, rate in score.own_lines(self.e[j], changes[j], own)]
-            first = self.w[j]
-            last = self.w[j + 1]
-            for shares, count in cells(lines, new, 1.0, rank, room[j]):
-                ends = np.where(shares == 1.0, last, first + (last - first) * shares)
-                found.append((ends[:-1], ends[1:], count))
-        for corner, way, ray, speed, unknown in zip(
-            (0, -1), (-np.inf, np.inf), self.rays, self.speeds, self.open, strict=True
-        ):
-            start = self.w[corner]
-            if unknown:
-                found.append((np.array([min(start, way)]), np.array([max(start, way)]), np.array([-1.0])))
-            elif speed:
-                lines = score.lines(r[corner], -ways_of(X, ray[0], np.inf), rows)
-                new = score.own_lines(self.e[corner], ray[1], own)
-                for lengths, count in cells(lines, new, np.inf, rank, room[corner]):
-                    ends = np.where(np.isinf(lengths), way, start + speed * lengths)
-                    found.append((np.minimum(ends[:-1], ends[1:]), np.maximum(ends[:-1], ends[1:]), count))
-        low, high, count = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        order = np.argsort(low, kind="stable")
-        low, high, count = low[order], high[order], count[order]
-        return [union(low[count < each.mass], high[count < each.mass]) for each in ranks]
+        old = np.array([start for start, _ in score.lines(r, r, rows)])
+        signs = np.array([start for start, _ in score.own_lines(1.0, 1.0, own)])
+        new = signs[:, None] * self.e
+        if slack is None:
+            new = new - self.ties(X, self.theta)
+        else:
+            old = old - slack[rows]
+        rays = []
+        for (move, change), speed in zip(self.rays, self.speeds, strict=True):
+            rate = -ways_of(X, move)
+            rates = np.array([slope for _, slope in score.lines(rate, rate, rows)])
+            rays.append((rates, signs * change, speed))
+        made = Scores(self.w, old, new, (rays[0], rays[1]), self.unknown, self.open)
+        return made.pieces([rank.alone() for rank in ranks])
 
 
 def polylines(
