@@ -22,9 +22,9 @@ _LEAST = 500
 _VANISHED = 1e-4  # of the length: what vanishing weights can hold is less
 _STILL = 1e-11  # a relative movement below this is none
 _LAST = 1e-15  # but not at the end of a path whose ties vanishing weights decide
-_FEW = 4  # paths under way per one that has arrived, at which those are taken out
-_OFTEN = 8  # steps after which rows that are fitted exactly are looked at
-_SOLVED = 1e-12  # relative error of a system's solution to be content with
+_FEW = 4  # paths under way per one that has arrived, below which those are taken out
+_OFTEN = 16  # steps after which rows that are fitted exactly are looked at
+_SOLVED = 1e-11  # relative error of a system's solution to be content with
 _TRIES = 4  # to make it smaller; the one in the middle is with a fresh inverse
 _SINGULAR = 1e-10  # pivot of a Hessian that a row leaves
 _STATE = "theta r u side position gone without slots held still"  # one row per path
@@ -112,7 +112,7 @@ def follow(
         if not len(index):
             break
         batch.keep(~over)
-        done = done[~over]
+        done = over[~over]
     return replace(out, corners=_by_path(seen, total)) if corners else out
 
 
@@ -143,10 +143,8 @@ class _Batch:
         self.data = int(np.searchsorted(watched, fit.count))  # of the rows; the others are of the L1 part
         self.X = fit.X[watched[: self.data]]
         self.columns = np.argmax(fit.X[watched[self.data :]], axis=1)  # coefficients of the L1 part
-        self.v = fit.v[watched]
-        self.down = fit.down[watched]
-        self.up = fit.up[watched]
-        self.soft = fit.soft[watched]
+        given = fit.v, fit.down, fit.up, fit.soft
+        self.v, self.down, self.up, self.soft = (each[watched] for each in given)
         self.lengths = np.append(np.abs(self.X).sum(axis=1), np.ones(len(self.columns)))
         self.largest = np.max(np.abs(self.X), initial=0.0)
         self.p = len(fit.theta)
@@ -168,11 +166,9 @@ class _Batch:
         self.slots = np.tile(slots, (size, 1))
         held = (fit.side[watched] == 0) & ~self.soft
         held[loose] = False
-        self.loose = len(loose) > 0
-        self.held = np.tile(held, (size, 1))
-        at = np.concatenate([fit.free, self.p + np.arange(len(exact))])
-        inside = np.zeros((size, self.p + len(slots)), dtype=bool)
-        inside[:, at] = True
+        self.held, self.loose = np.tile(held, (size, 1)), len(loose) > 0
+        at = np.append(fit.free, self.p + np.arange(len(exact)))
+        inside = np.tile(np.isin(np.arange(self.p + len(slots)), at), (size, 1))
         self.systems = Systems(at, fit.system_inverse, inside, force, self._matrix)
         self.still = _STILL * _largest(force @ fit.hessian_inverse)  # what cancels leaves rounding errors
         self.lines = np.arange(size)
@@ -308,11 +304,14 @@ class _Batch:
         """How far each path can go until a row's slope is at a bound, or its residual at a threshold."""
         still = self.still[:, None] * self.lengths
         side = self.side
-        edge = np.where(side > 0, self.up, -self.down) * self.soft if self.soft.any() else 0.0
+        edge = np.zeros(1)
+        if self.soft.any():
+            edge = np.where(side > 0, self.up, -self.down) * self.soft
+            du = np.where(self.soft & (np.abs(dr) <= still), 0.0, du)
         with np.errstate(divide="ignore", invalid="ignore"):
             within = (np.where(du > 0, self.up, -self.down) - self.u) / du
             beyond = (edge - self.r) / dr
-        within[(du == 0) | (self.soft & (np.abs(dr) <= still))] = np.inf
+        within[du == 0] = np.inf
         beyond[side * dr >= -still] = np.inf
         distance = np.maximum(np.where(side == 0, within, beyond), 0.0)
         if self.loose:
@@ -349,8 +348,8 @@ class _Batch:
         value[goes] = term[goes, place[goes]]
         sign = np.where(onto == 0, 1.0, -1.0)[soft]
         value[soft] += sign
-        some = np.flatnonzero(joins & l1)
-        value[some] -= right[some, place[some]]
+        border = np.flatnonzero(joins & l1)
+        value[border] -= right[border, place[border]]
         term[joins, place[joins]] = -1.0
         self.systems.inside[lines[~soft], place[~soft]] = joins[~soft]
         self._bend(lines[soft], sign * value[soft])

@@ -13,7 +13,7 @@ for rounding errors, and of smallest norm where vanishing weights, below any sol
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -79,14 +79,7 @@ class Tilted:
 
     def take(self, part: slice) -> "Tilted":
         """The same for some of the new rows."""
-        return Tilted(
-            self.move[part],
-            self.radius[part],
-            self.followed[part],
-            self.direction[part],
-            self.endless[part],
-            self.corners[part],
-        )
+        return Tilted(*(getattr(self, each.name)[part] for each in fields(self)))
 
     def order_statistics(self, fit: ClippedFit, ranks: Sequence[Rank], score: Scoring) -> np.ndarray:
         """Order statistics of the training rows' scores after the moves, one row per rank (len(ranks),
@@ -132,9 +125,8 @@ def tilted_fits(
     infinite = bool(np.any(np.isinf(tilt)))
     unit = np.sign(tilt) if infinite else tilt
     none = np.zeros(m, dtype=bool)
-    out = Tilted(
-        np.zeros((m, p)), np.zeros(m), none, np.zeros((m, p)), none.copy(), [None] * m if corners else []
-    )
+    bends: list[Corners | None] = [None] * m if corners else []
+    out = Tilted(np.zeros((m, p)), np.zeros(m), none, np.zeros((m, p)), none.copy(), bends)
     size = np.where(np.isinf(tilt), np.inf, np.abs(tilt) * fit.norms(rows))
     todo = _begun(fit, size) if fit.hessian_inverse is not None else []
     while todo:
