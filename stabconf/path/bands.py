@@ -159,9 +159,12 @@ class BandPath:
 
     def pieces(self, rows: BandRows) -> list[Piece]:
         """Intervals of w that make up the set."""
-        old = np.array([sign * (rows.v[sign] - self.theta[sign] @ rows.X.T) for sign in rows.terms])
-        new = np.array([sign * self.e[sign] for sign in rows.terms])
-        tie = np.max([ties_of(rows.X, self.theta[sign]) for sign in rows.terms], axis=0)
+        signs = np.array(rows.terms)
+        theta = np.array([self.theta[sign] for sign in rows.terms])
+        v = np.array([rows.v[sign] for sign in rows.terms])
+        old = signs[:, None, None] * (v[:, None] - theta @ rows.X.T)
+        new = signs[:, None] * np.array([self.e[sign] for sign in rows.terms])
+        tie = np.max(ties_of(rows.X, theta), axis=0)
         rays = []
         for which, way in ((0, -1.0), (1, 1.0)):
             rates = [-sign * ways_of(rows.X, self.rays[sign][which][0]) for sign in rows.terms]

@@ -103,13 +103,14 @@ class Scores:
         for corner, way, ray, unknown in zip((0, -1), (-np.inf, np.inf), self.rays, self.open, strict=True):
             if unknown:
                 found.append((w[[corner]], np.array([way]), np.array([-1])))
+            elif ray[2] and not ray[0].any():
+                own = list(zip(self.new[:, corner].tolist(), ray[1].tolist(), strict=True))
+                low, high, count = _at_most(own, np.max(self.old[:, corner], axis=0), ranks)
+                found.append((w[corner] + ray[2] * low, w[corner] + ray[2] * high, count))
             elif ray[2]:
                 lines = list(zip(self.old[:, corner, None], ray[0][:, None], strict=True))
                 own = list(zip(self.new[:, corner, None], ray[1][:, None], strict=True))
-                if ray[0].any():
-                    _, low, high, count = cells(lines, own, np.array([np.inf]), rank)
-                else:
-                    low, high, count = _at_most(own, np.max(self.old[:, corner], axis=0), ranks)
+                _, low, high, count = cells(lines, own, np.array([np.inf]), rank)
                 found.append((w[corner] + ray[2] * low, w[corner] + ray[2] * high, count))
         low, high, count = (np.concatenate(parts) for parts in zip(*found, strict=True))
         low, high = np.minimum(low, high), np.maximum(low, high)
@@ -128,24 +129,25 @@ class Scores:
         return inside, np.flatnonzero(~inside & (first <= most.kth(high)) & (np.diff(self.w) > 0))
 
 
-def _at_most(
-    own: Sequence[Line], old: np.ndarray, ranks: Sequence[Rank]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where on [0, inf) lines, (1,) arrays, are at most the order statistics of scores (n,) that stay: both
-    ends, and the largest mass for which that is not so."""
-    ranks = sorted(ranks, key=lambda each: each.mass)
-    levels = np.array([float(rank.kth(old)) for rank in ranks])
-    first, last = np.zeros(len(ranks)), np.full(len(ranks), np.inf)
-    for value, slope in own:
-        room = levels - value
-        if slope > 0:
-            last = np.minimum(last, room / slope)
-        elif slope < 0:
-            first = np.maximum(first, room / slope)
-        else:
-            last = np.where(room < 0, -np.inf, last)
-    some = first <= last
-    return first[some], last[some], np.array([-1, *(rank.mass for rank in ranks[:-1])])[some]
+def _at_most(own: Sequence[tuple[float, float]], old: np.ndarray, ranks: Sequence[Rank]) -> np.ndarray:
+    """Where on [0, inf) lines, given by values at 0 and slopes, are at most the order statistics of scores
+    (n,) that stay: both ends, and the largest mass for which that is not so (3, c)."""
+    out = []
+    before = -1.0
+    for rank in sorted(ranks, key=lambda each: each.mass):
+        level = float(rank.kth(old))
+        first, last = 0.0, np.inf
+        for value, slope in own:
+            if slope > 0:
+                last = min(last, (level - value) / slope)
+            elif slope < 0:
+                first = max(first, (level - value) / slope)
+            elif value > level:
+                last = -np.inf
+        if first <= last:
+            out.append((first, last, before))
+        before = float(rank.mass)
+    return np.array(out).reshape(-1, 3).T
 
 
 def _mass(below: np.ndarray, rank: Rank) -> np.ndarray:
