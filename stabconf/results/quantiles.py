@@ -14,7 +14,7 @@ from ..data.units import ColumnUnits
 from ..errors import AssumptionError, DataWarning, InputError, InputTypeError, warn_user
 from ..losses import Quantile
 from ..penalties import Penalty
-from ..rank import Peers, conformal_rank
+from ..rank import Peers
 from ..sets import BAND_METHODS, Along, BandFits, Fits, Intervals, band_conformity
 from ..show.summary import FitSummary, summarise_quantiles
 from ..threads import one_thread
@@ -28,6 +28,7 @@ from .regression import EachResults, ModelSpec, Results
 __all__ = ["QuantileResults"]
 
 _OPTIONS = ("groups", "weights", "conditional", "bound", "transductive", "unseen", "in_range", "units")
+_WIDE = 2.0  # ranges of the training responses: a wider band is one that the new response decides
 
 
 class QuantileResults(EachResults, Figures):
@@ -143,27 +144,18 @@ class QuantileResults(EachResults, Figures):
                 DataWarning,
             )
         else:
-            self._warn_of_wide(out, made, options.get("units"))
+            self._warn_of_wide(out, options.get("units"))
         return in_kind(out, to or "pandas")
 
-    def _warn_of_wide(self, out: pd.DataFrame, fitted: pd.DataFrame, units: Units) -> None:
-        """Warn of exact bands, at the largest alpha, that are wide because the fits follow the new
-        response: three times as wide as with the training fits, and above half the range of responses."""
-        alpha = float(np.max(out.attrs["alpha"]))
-        k, y, (low, high) = conformal_rank(alpha, self.nobs), self._design.y, out.attrs["pair"]
-        if out.attrs["method"] != "exact" or out.attrs["side"] != "two-sided" or k > len(y):
+    def _warn_of_wide(self, out: pd.DataFrame, units: Units) -> None:
+        """Warn of exact bands, at the largest alpha, that are wider than the responses are apart."""
+        if out.attrs["method"] != "exact" or out.attrs["side"] != "two-sided":
             return
-        trained = self.predict()
-        scores = np.maximum(trained[low].to_numpy() - y, y - trained[high].to_numpy())
-        stretch = np.sort(scores)[k - 1]
-        plain = np.column_stack([fitted[low] - stretch, fitted[high] + stretch])
-        own = None if units is None else as_units(units, self._design)
-        if own is not None:
-            plain, y = own.back(plain), own.back(y)
-        ends = out if out.columns.nlevels == 1 else out[alpha]
+        ends = out if out.columns.nlevels == 1 else out[float(np.max(out.attrs["alpha"]))]
+        own = as_units(units, self._design)
+        y = self._design.y if own is None else own.back(self._design.y)
         width = (ends["upper"] - ends["lower"]).to_numpy()
-        limit = np.maximum(3.0 * np.ptp(plain, axis=1), 0.5 * np.ptp(y))
-        wide = out.index[(width > limit) & np.isfinite(width)]
+        wide = out.index[(width > _WIDE * np.ptp(y)) & np.isfinite(width)]
         if len(wide):
             rows = ", ".join(map(str, wide[:5]))
             warn_user(
