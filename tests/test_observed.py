@@ -197,7 +197,7 @@ def test_functions_and_arrays_are_never_taken_for_known(counted, frame):
 def test_few_calls_are_kept_and_none_is_pickled(counted, frame):
     res, _ = counted
     for alpha in (0.2, 0.25, 0.3, 0.35, 0.4, 0.45):
-        res.conf_int_conformal(frame.iloc[:2], alpha=alpha)
+        res.conf_int_conformal(frame.iloc[:10], alpha=alpha)
     assert len(res._kept) == 4
     assert len(pickle.loads(pickle.dumps(res))._kept) == 0
 

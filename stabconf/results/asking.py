@@ -45,6 +45,7 @@ _NO_OPTIONS = {"self", "exog", "alpha", "method", "side", "unknown", "__class__"
 _NO_DIFFERENCE = {"units", "n_jobs", "progress"}  # options that leave the intervals as they are
 _KEPT_CALLS = 4  # calls whose intervals are kept, so that tables, figures and reports make them once,
 _KEPT_ROWS = 100_000  # of at most so many rows
+_FEW = 10  # rows whose intervals are made as fast as they are looked up
 
 
 @dataclass(frozen=True)
@@ -256,13 +257,16 @@ def _call_pattern(
     results: "BaseResults", exog: New, alphas: list[float], method: str, side: Side, options: Options
 ) -> Hashable:
     """What was asked, as a key to the intervals of earlier calls; None where options are no plain values
-    (arrays, functions and generators may change), or rows cannot be hashed. Units only change labels."""
+    (arrays, functions and generators may change), or rows are few or cannot be hashed. Units only change
+    labels."""
     plain = {name: value for name, value in options.items() if name not in _NO_DIFFERENCE}
     if not all(_is_plain(value) for value in plain.values()) or isinstance(exog, np.ndarray):
         return None
     rows: Hashable = None
     if exog is not None:
         frame = results._design.frame_of(exog)
+        if len(frame) < _FEW:
+            return None
         try:
             found = pd.util.hash_pandas_object(frame).to_numpy()
         except TypeError:
