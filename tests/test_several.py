@@ -664,6 +664,7 @@ def test_a_report_leads_with_the_rows_that_are_wholly_inside(tmp_path):
         "jointly",
     ):
         assert words in page, words
+    assert "training points" not in page and "(pseudo R-squared)" in page  # one mean width a response
     written = res.report(tmp_path / "crime.md", new, alpha=0.2)
     table = pd.read_csv(tmp_path / "crime_files" / "intervals.csv", index_col="row")
     np.testing.assert_allclose(table["murder upper"], ends["murder"]["upper"], rtol=1e-6)

@@ -14,7 +14,7 @@ import pandas as pd
 from ..checks import check_one_alpha, is_count
 from ..data.design import Design
 from ..data.units import ColumnUnits
-from ..errors import InputError, InputTypeError, quietly
+from ..errors import InputError, InputTypeError
 from ..rank import Peers
 from ..sets import SEVERAL_METHODS, Along, Intervals, SeveralFits, box_conformity, score_unit
 from ..show.plots import draw_pairs
@@ -313,8 +313,7 @@ class SeveralResults(EachResults, Tables):
     def _content(
         self, shown: list[Shown], by: By, about: Background, new: New, options: Options
     ) -> Content:
-        with quietly():  # said above, by the intervals themselves
-            summary = self.summary(shown[0].attrs["alpha"])
+        summary = summarise_several(self, self._design)
         return collect_joint(shown, self._widths(shown, by), _drawn(shown[0], _BOXES), summary, about)
 
     # Parts -----------------------------------------------------------------------------------------

@@ -124,36 +124,40 @@ def summarise_quantiles(results: _Results, design: Design, fits: Sequence[_Resul
 
 
 def summarise_several(
-    results: _Results, design: Design, made: Sequence[_Intervals], where: str
+    results: _Results, design: Design, made: Sequence[_Intervals] = (), where: str = ""
 ) -> FitSummary:
-    """The `Summary` of the fits of several responses and of their joint intervals, one record each."""
-    first, fits = made[0], list(results.components.values())
+    """The `Summary` of the fits of several responses and, where they are given, of their joint intervals,
+    one record each."""
+    fits = list(results.components.values())
     left = _model_lines(results.model, results.model.loss.describe())
     left.append(_converged(results, sum(fit._fitted.solution.nit for fit in fits)))
-    right = [*_row_lines(design), ("Responses:", str(len(made)))]
+    right = [*_row_lines(design), ("Responses:", str(len(fits)))]
     names = told_apart(results.model.responses, 20)
     r2 = [fit.fit_quality["pseudo_r2"] for fit in fits]
-    asked = [("Coverage:", f"at least {percent(1 - first.alpha)}"), ("Method:", first.method)]
-    rank = [("Order statistic:", f"{first.k} of {first.n}"), ("Infinite:", str(first.open_rows))]
-    cells = [
-        [_number(fit.scale), _mean_width(each), percent(each.stability_share)]
-        for fit, each in zip(fits, made, strict=True)
-    ]
-    heads = ["residual scale", "mean width", "due to stability"]
     tables = [
         _formula_table("Regularised robust regression of several responses", results.model.formula),
         _pairs(None, left, right),
         _coefficient_table(design, names, results.params.to_numpy().T, r2),
-        _pairs(f"Joint conformal intervals at {where}", asked, rank),
-        SimpleTable(cells, heads, names, title=None, txt_fmt=fmt_params),
     ]
     notes = [
-        f"Guarantee: {_guarantee(first)}.",
         "The score of a row is the largest of its residuals in units of their scales; an interval of one "
         "response alone, components[name].conf_int_conformal, is narrower.",
         _R2,
+        *_fit_notes(results, *results._designs),
     ]
-    return FitSummary(tables, notes + _fit_notes(results, *results._designs))
+    if made:
+        first = made[0]
+        asked = [("Coverage:", f"at least {percent(1 - first.alpha)}"), ("Method:", first.method)]
+        rank = [("Order statistic:", f"{first.k} of {first.n}"), ("Infinite:", str(first.open_rows))]
+        cells = [
+            [_number(fit.scale), _mean_width(each), percent(each.stability_share)]
+            for fit, each in zip(fits, made, strict=True)
+        ]
+        heads = ["residual scale", "mean width", "due to stability"]
+        tables.append(_pairs(f"Joint conformal intervals at {where}", asked, rank))
+        tables.append(SimpleTable(cells, heads, names, title=None, txt_fmt=fmt_params))
+        notes.insert(0, f"Guarantee: {_guarantee(first)}.")
+    return FitSummary(tables, notes)
 
 
 def summarise_model(results: _Results, design: Design) -> FitSummary:
