@@ -1,5 +1,7 @@
 """Distribution-free prediction intervals for people who write formulas."""
 
+from typing import TYPE_CHECKING, Any
+
 from ._version import __version__
 from .errors import (
     AssumptionError,
@@ -27,9 +29,11 @@ from .results.saving import load
 from .results.several import SeveralResults
 from .sets import PairScore, UserScore
 from .show.drift import ExchangeabilityCheck
-from .statsmodels_plugin import RefittedResults, StatsmodelsResults, conformal, register, unregister
 from .study.comparison import compare
 from .study.selection import Selection, select_penalty
+
+if TYPE_CHECKING:
+    from .statsmodels_plugin import RefittedResults, StatsmodelsResults, conformal, register, unregister
 
 __all__ = [
     "__version__",
@@ -77,3 +81,19 @@ __all__ = [
     "DataWarning",
     "MismatchWarning",
 ]
+
+
+_OF_STATSMODELS = ("StatsmodelsResults", "RefittedResults", "conformal", "register", "unregister")
+
+
+def __getattr__(name: str) -> Any:
+    """What is for statsmodels' results, imported when it is first asked for: statsmodels takes long."""
+    if name not in _OF_STATSMODELS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import statsmodels_plugin
+
+    return getattr(statsmodels_plugin, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

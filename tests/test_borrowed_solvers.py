@@ -30,7 +30,7 @@ import stabconf
 from stabconf import ConvergenceWarning, solvers
 from stabconf.errors import InputError
 from stabconf.losses import LAD, Huber, Quantile
-from stabconf.solvers import Problem, borrowed, minimise
+from stabconf.solvers import Problem, minimise
 
 STEPS = [LAD(), Quantile(0.8)]
 PENALTIES = [(0.0, 0.0)] + [(penalty, ratio) for penalty in (0.01, 1.0) for ratio in (0.0, 0.5, 1.0)]
@@ -83,7 +83,7 @@ def test_the_linear_programme_is_solved_by_linprog_and_anything_else_is_not(loss
     for name in ("linprog", "minimize"):
         real = getattr(optimize, name)
         monkeypatch.setattr(
-            borrowed.optimize,
+            optimize,
             name,
             lambda *a, real=real, name=name, **k: called.append(name) or real(*a, **k),
         )

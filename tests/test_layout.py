@@ -6,6 +6,8 @@ import importlib
 import inspect
 import pkgutil
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -49,6 +51,10 @@ NOT_SEEN = {  # what a room has no business with, although it is above
     "show": {"sets", "path", "stability", "solvers", "losses", "penalties"},
 }
 THIRD_PARTY = set().union(*ROOMS.values())
+HEAVY = (  # what takes long to import and is not needed to answer: a worker starts without it
+    *("matplotlib", "jinja2", "scipy.stats", "scipy.optimize", "scipy.signal", "scipy.sparse"),
+    *("statsmodels.api", "statsmodels.base", "sklearn", "dask", "joblib", "multiprocessing"),
+)
 
 
 def module_files():
@@ -76,6 +82,13 @@ def test_imports_go_down_the_list_of_rooms(path):
     own, outside = imported(path)
     assert own <= above, f"{room} must not import {own - above}"
     assert outside <= ROOMS[room], f"{room} must not see {outside - ROOMS[room]}"
+
+
+def test_an_import_leaves_heavy_packages_alone():
+    code = "import sys, stabconf; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert "stabconf.results.predictor" in loaded.split()
+    assert not set(HEAVY) & set(loaded.split())
 
 
 def test_few_modules_stand_outside_of_rooms():

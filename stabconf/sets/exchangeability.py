@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import kstest
 
 from ..errors import InputError
 from .request import generator
@@ -99,6 +98,8 @@ def weigh(reference: np.ndarray, new: np.ndarray, random: np.random.Generator, f
     >>> bool(np.all(found.p <= 1 / 9)), found.peak.tolist()
     (True, [0, 0, 0])
     """
+    from scipy.stats import kstest  # it takes long to import
+
     theta = random.random(new.shape)
     pairs = zip(reference.T, new.T, theta.T, strict=True)
     p = np.column_stack([online_p(old, fresh, smooth) for old, fresh, smooth in pairs])

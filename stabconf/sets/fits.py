@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
-from scipy import optimize
 
 from ..data.units import location_scale
 from ..errors import ConvergenceWarning, warn_user
@@ -372,6 +371,8 @@ def _tilted_to(
     """Residuals of the training rows, of the new one, and coefficients at a response, for a row that the
     fit follows closely: its residual would be a small difference of large numbers, and is found as the one
     whose tilted fit has this response. None where no certified fit has it."""
+    from scipy import optimize  # it takes long to import
+
     away = w - float(row @ fits.base.solution.x)
     found: dict[float, Solution] = {}
 

@@ -8,14 +8,15 @@ backend, a cluster's say.
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
-from tqdm import tqdm
 
 from ..errors import InputError, WorkerError
 from ..rank import Rank
+
+if TYPE_CHECKING:
+    from joblib import Parallel
 
 __all__ = ["Work", "in_chunks", "progress_bar"]
 
@@ -42,6 +43,8 @@ class Work:
 def progress_bar(total: int, unit: str, label: str, progress: bool | None) -> Any:
     """A bar for long work, a notebook's own where there is one; with ``progress`` None it shows in a
     terminal only, once the work takes long."""
+    from tqdm import tqdm
+
     more: dict[str, Any] = {"total": total, "unit": unit, "desc": label, "leave": False}
     if not progress:
         return tqdm(**more, disable=None if progress is None else True, delay=_PATIENCE)
@@ -63,6 +66,8 @@ def in_chunks(
     ``n_jobs`` is a number of workers as joblib counts them (-1 for one per core, None for what
     ``joblib.parallel_config`` says, or 1); ``size`` that of a chunk, at most; ``unit`` what the bar counts.
     """
+    from joblib import delayed, effective_n_jobs  # it takes long to import
+
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0):
         raise InputError(
             f"n_jobs={n_jobs!r} is not allowed: give a number of processes, or -1 for all cores"
@@ -85,8 +90,10 @@ def in_chunks(
     return out
 
 
-def _parallel(n_jobs: int | None) -> Parallel:
+def _parallel(n_jobs: int | None) -> "Parallel":
     """joblib's workers, whose answers come one by one where their backend can."""
+    from joblib import Parallel
+
     try:
         return Parallel(n_jobs, return_as="generator")
     except ValueError:

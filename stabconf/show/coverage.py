@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from scipy.signal import fftconvolve
-from scipy.stats import betabinom
 
 from ..rank import conformal_rank
 from .tables import percent
@@ -121,6 +119,9 @@ def covered_counts(
     >>> covered_counts([1000], [91], [100]), covered_counts([1000], [9001], [10000])
     ((833, 953), (880, 919))
     """
+    from scipy.signal import fftconvolve  # they take long to import
+    from scipy.stats import betabinom
+
     law = np.ones(1)
     for m, rank, size in zip(counts, k, n, strict=True):
         if rank > size:  # the whole line

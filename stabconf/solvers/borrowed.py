@@ -11,7 +11,6 @@ import math
 import warnings
 
 import numpy as np
-from scipy import optimize
 
 from ..errors import InputError
 from .envelope import Envelope, Point
@@ -85,6 +84,8 @@ def _linear_programme(problem: Problem, max_iter: int) -> tuple[Point | None, in
     The dual form: slopes u of the rows and u1 of the L1 part, within their bounds, with
     ``X'u - u1 = tilt`` and the largest ``v'u``. The equations' multipliers are the coefficients.
     """
+    from scipy import optimize  # it takes long to import
+
     n, p = problem.X.shape
     down, up = problem.loss.slopes
     norms = np.sqrt(np.einsum("ij,ij->j", problem.X, problem.X) + np.square(problem.lasso))
@@ -123,6 +124,8 @@ def _is_only(problem: Problem, vertex: Point) -> bool:
 
 def _trust_region(stage: Envelope, target: float, max_iter: int) -> tuple[Point, int]:
     """As `minimise_envelope`, by `scipy.optimize.minimize`."""
+    from scipy import optimize
+
     problem = stage.problem
     norms = np.sqrt(np.square(stage.norms) + problem.ridge + stage.damp)
     unit = 1.0 / np.where(norms > 0, norms, 1.0)
