@@ -52,7 +52,7 @@ NOT_SEEN = {  # what a room has no business with, although it is above
 }
 THIRD_PARTY = set().union(*ROOMS.values())
 HEAVY = (  # what takes long to import and is not needed to answer: a worker starts without it
-    *("matplotlib", "jinja2", "scipy.stats", "scipy.optimize", "scipy.signal", "scipy.sparse"),
+    *("matplotlib", "jinja2", "scipy.stats", "scipy.optimize", "scipy.signal"),
     *("statsmodels.api", "statsmodels.base", "sklearn", "dask", "joblib", "multiprocessing"),
 )
 
