@@ -21,6 +21,7 @@ from .losses import LAD, Huber, Linex, LogCosh, Power, PseudoHuber, Quantile, Sq
 from .penalties import ElasticNet, NoPenalty, Ridge
 from .results.estimator import EstimatorResults
 from .results.fitting import fit, fit_quantiles
+from .results.parted import PartedResults
 from .results.predictive import Predictive
 from .results.predictor import Predictor
 from .results.quantiles import QuantileResults
@@ -49,6 +50,7 @@ __all__ = [
     "EstimatorResults",
     "QuantileResults",
     "SeveralResults",
+    "PartedResults",
     "StatsmodelsResults",
     "RefittedResults",
     "Predictive",

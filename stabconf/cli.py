@@ -20,6 +20,7 @@ import pandas as pd
 
 from ._version import __version__
 from .checks import DEFAULT_ALPHA
+from .data.parts import TableParts
 from .data.response_units import as_units
 from .data.table_files import check_table_path, read_table, table_kind, write_table
 from .demo import run_demo
@@ -44,6 +45,7 @@ _FIT_EXAMPLES = """examples:
   stabconf fit "mpg ~ wt + hp" cars.csv --new new.csv --alpha 0.1 --intervals out.csv
   stabconf fit "np.log(price) ~ area" homes.parquet --new new.tsv --by area=4 --by town --report homes.html
   stabconf fit "y ~ x" data.parquet --new 'part-*.parquet' --method stable --intervals out/
+  stabconf fit "y ~ x" 'train-*.parquet' --loss huber --new new.parquet --intervals out.parquet
   stabconf fit "y ~ x" data.csv --method split --side upper --intervals bounds.tsv
 """
 _COMPARE_EXAMPLES = """examples:
@@ -186,9 +188,15 @@ def _grouping(text: str) -> str | dict[str, Any]:
 
 
 def _fit(options: Namespace) -> None:
-    if options.new is not None and any(sign in str(options.new) for sign in "*?["):
+    if options.new is not None and _is_pattern(options.new):
         _fit_parts(options)
         return
+    parted = _is_pattern(options.data)
+    if parted and (options.report or options.by or (options.intervals and options.new is None)):
+        raise InputError(
+            "DATA with a pattern is fitted part by part, and its rows are not kept: give --new for "
+            "--intervals, and neither --report nor --by"
+        )
     for path in (options.data, options.new):
         if path is not None:
             table_kind(path)
@@ -196,7 +204,7 @@ def _fit(options: Namespace) -> None:
         check_table_path(options.intervals, "--intervals")
     if options.report is not None:
         check_path(options.report)
-    data = read_table(options.data)
+    data = _training_rows(options.data)
     new = None if options.new is None else read_table(options.new)
     results, asked = _fitted(options, data)
     shown = {"by": options.by, "alpha": options.alpha, **asked}
@@ -205,9 +213,12 @@ def _fit(options: Namespace) -> None:
         if not options.quiet:
             print(text)
 
-    widths = results.width_report(new, **shown)  # before anything is printed: it checks what was asked
-    say(f"{results.summary(alpha=options.alpha)}\n")
-    say(f"At the {'training' if new is None else 'new'} rows\n{widths!r}")
+    if parted:
+        say(f"{results.summary()}\n")
+    else:
+        widths = results.width_report(new, **shown)  # before anything is printed: it checks what was asked
+        say(f"{results.summary(alpha=options.alpha)}\n")
+        say(f"At the {'training' if new is None else 'new'} rows\n{widths!r}")
     if options.intervals is not None:
         table = _interval_table(results, new, options, asked)
         say(f"Intervals written to {write_table(options.intervals, table)}")
@@ -215,7 +226,24 @@ def _fit(options: Namespace) -> None:
         say(f"Report written to {results.report(options.report, new, **shown)}")
 
 
-def _fitted(options: Namespace, data: pd.DataFrame) -> tuple[Any, dict[str, Any]]:
+def _is_pattern(path: Path) -> bool:
+    return any(sign in str(path) for sign in "*?[") and not path.exists()
+
+
+def _files(pattern: Path, argument: str) -> list[Path]:
+    found = [Path(name) for name in sorted(glob(str(pattern)))]
+    if not found:
+        raise InputError(
+            f"{argument} {str(pattern)!r} names no file: give a pattern such as 'part-*.parquet'"
+        )
+    return found
+
+
+def _training_rows(path: Path) -> pd.DataFrame | TableParts:
+    return TableParts.of_files(_files(path, "DATA")) if _is_pattern(path) else read_table(path)
+
+
+def _fitted(options: Namespace, data: pd.DataFrame | TableParts) -> tuple[Any, dict[str, Any]]:
     """Results, and what is asked of them."""
     model = {name: getattr(options, name) for name in ("loss", "penalty", "l1_ratio", "unseen")}
     asked = {"method": options.method, "side": options.side}
@@ -225,10 +253,7 @@ def _fitted(options: Namespace, data: pd.DataFrame) -> tuple[Any, dict[str, Any]
 
 def _fit_parts(options: Namespace) -> None:
     """Intervals of new rows in several files, one file in memory at a time."""
-    pattern = str(options.new)
-    parts = [Path(name) for name in sorted(glob(pattern))]
-    if not parts:
-        raise InputError(f"--new {pattern!r} names no file: give a pattern such as 'part-*.parquet'")
+    parts = _files(options.new, "--new")
     if options.intervals is None or options.report is not None or options.by:
         raise InputError(
             "--new with a pattern writes tables into a folder: give --intervals out/, without --report "
@@ -239,7 +264,7 @@ def _fit_parts(options: Namespace) -> None:
     if len(set(written)) < len(parts) or set(written) & set(parts):
         raise InputError(f"--intervals {str(folder)!r}: two tables would have one name: rename the parts")
     folder.mkdir(parents=True, exist_ok=True)
-    results, asked = _fitted(options, read_table(options.data))
+    results, asked = _fitted(options, _training_rows(options.data))
     method = "stable" if options.method == "auto" else options.method
     plain = method in ("stable", "split") and not {"conditional", "groups"} & set(asked)
     if plain and isinstance(results, Results):  # without the training rows, and fitted once

@@ -8,6 +8,7 @@ statistic that follows. Stability adds ``r * a_i`` to each score, with one numbe
 """
 
 import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -19,6 +20,7 @@ __all__ = [
     "Scoring",
     "ceil_rank",
     "conformal_rank",
+    "kth_of_blocks",
     "kth_of_lines",
     "kth_smallest",
 ]
@@ -303,3 +305,48 @@ def _narrow(offset: np.ndarray, slope: np.ndarray, rank: Rank, r: np.ndarray, ou
     half = len(r) // 2
     for part in (slice(None, half), slice(half, None)):
         _narrow(offset[rows], slope[rows], near.take(part), r[part], out[part])
+
+
+def kth_of_blocks(
+    blocks: Callable[[], Iterable[np.ndarray]], sample: np.ndarray, n: int, ranks: Sequence[int]
+) -> list[float]:
+    """Order statistics of n values that come in blocks, as often as asked; ``inf`` for a rank above n.
+
+    ``sample`` (m,) are some of the values, that tell between which others an order statistic is likely to
+    lie. Only those in between are kept, the rest is counted: exact whatever the sample, in one pass mostly.
+
+    Examples
+    --------
+    >>> values = np.array([5.0, 1.0, 4.0, 2.0, 3.0])
+    >>> kth_of_blocks(lambda: [values[:2], values[2:]], values[:2], 5, [2, 5, 6])
+    [2.0, 5.0, inf]
+    """
+    ordered = np.concatenate([[-np.inf], np.sort(sample), [np.inf]])
+    found = {rank: math.inf for rank in ranks if rank > n}
+    away = 4.0
+    while left := [rank for rank in ranks if rank not in found]:
+        ends = []
+        for rank in left:
+            share = (rank - 0.5) / n
+            off = away * math.sqrt(share * (1.0 - share) * len(sample)) + 1.0
+            place = share * len(sample) + 0.5 + off * np.array([-1.0, 1.0])
+            ends.append(ordered[np.clip([place[0], place[1] + 1.0], 0, len(ordered) - 1).astype(int)])
+        below, at_low, at_high = np.zeros((3, len(left)), dtype=int)
+        inside: list[list[np.ndarray]] = [[] for _ in left]
+        for values in blocks():
+            for j, (low, high) in enumerate(ends):
+                below[j] += np.count_nonzero(values < low)
+                at_low[j] += np.count_nonzero(values == low)
+                at_high[j] += np.count_nonzero(values == high)
+                inside[j].append(values[(values > low) & (values < high)])
+        for j, rank in enumerate(left):
+            kept = np.concatenate(inside[j])
+            first, last = below[j] + at_low[j], below[j] + at_low[j] + len(kept)
+            if below[j] < rank <= first:
+                found[rank] = float(ends[j][0])
+            elif first < rank <= last:
+                found[rank] = float(kth_smallest(kept, int(rank - first)))
+            elif last < rank <= last + at_high[j]:
+                found[rank] = float(ends[j][1])
+        away *= 8.0
+    return [found[rank] for rank in ranks]

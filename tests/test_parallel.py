@@ -112,6 +112,29 @@ def test_another_backend_of_joblib_gives_the_same_numbers(data):
     pd.testing.assert_frame_equal(fresh, one)
 
 
+def _where(rows):
+    return [os.getpid()] * len(rows)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_workers_of_a_dask_cluster_give_the_same_numbers(data):
+    distributed = pytest.importorskip("distributed")
+    res = stabconf.fit("y ~ x1 + x2", data, loss="huber")
+    asked = {"alpha": 0.2, "method": "replace_one", "n_jobs": 2}
+    one = res.conf_int_conformal(data.iloc[:8], **asked)
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        workers = set(client.run(os.getpid).values())
+        with joblib.parallel_config(backend="dask", n_jobs=2):
+            seen = set(np.concatenate(in_chunks(_where, np.arange(8), size=1)))
+            fresh = stabconf.fit("y ~ x1 + x2", data, loss="huber").conf_int_conformal(
+                data.iloc[:8], **asked
+            )
+    assert seen <= workers and os.getpid() not in seen
+    pd.testing.assert_frame_equal(fresh, one)
+
+
 def test_a_backend_that_answers_all_at_once_gives_the_same(monkeypatch):
     from joblib._parallel_backends import ThreadingBackend
 

@@ -9,7 +9,7 @@ do not matter.
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -118,7 +118,7 @@ class Design:
             one._choose(place)
         return made
 
-    def _copy(self, **changes: Any) -> "Design":
+    def _copy(self, **changes: Any) -> Self:
         """The same, but for some attributes."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__, **changes)
@@ -268,7 +268,7 @@ class Design:
             check_new_column(columns[name], name, self._frame)
         return frame, columns, ~lacking(columns, len(frame))
 
-    def leaving_unseen(self, unseen: Unseen) -> "Design":
+    def leaving_unseen(self, unseen: Unseen) -> Self:
         """The same map, with another answer to new rows that it cannot place."""
         if unseen not in ("raise", "nan"):
             raise InputError(f"unseen={unseen!r} is unknown: give 'raise' or 'nan'")

@@ -7,7 +7,8 @@ written in blocks of rows, and one row costs little more than its look-ups.
 """
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,7 +22,16 @@ from .formulas import formula_errors, names_in
 from .frames import by_label, check_duplicates, lacking, plain_columns
 from .units import ColumnKinds
 
-__all__ = ["Evaluated", "at_both", "both_sides", "design_rows", "right_side", "term_values"]
+__all__ = [
+    "Evaluated",
+    "at_both",
+    "both_sides",
+    "both_sides_of_parts",
+    "design_rows",
+    "evaluate",
+    "right_side",
+    "term_values",
+]
 
 Missing = Literal["drop", "raise"]
 
@@ -102,6 +112,14 @@ class OnceFactor(patsy.EvalFactor):
         self._made = None
 
 
+class PartedFactor(OnceFactor):
+    """The same where the design is learned from several frames: patsy sees the values of each."""
+
+    def eval(self, memorize_state: dict[str, Any], data: Any) -> Any:
+        made = self.value(memorize_state, data)
+        return made.different() if isinstance(made, _Hashed) else made
+
+
 @dataclass(frozen=True)
 class Evaluated:
     """The factors of designs at the complete rows of a frame; see `evaluate`.
@@ -179,17 +197,27 @@ def learn(
     sides: Sequence[Iterable[Any]], frame: pd.DataFrame, scope: Mapping[str, Any], missing: Missing = "drop"
 ) -> tuple[list[patsy.DesignInfo], Evaluated]:
     """The designs of lists of terms as a frame has their levels, knots and means, and their `Evaluated`."""
-    terms = [
-        [patsy.Term([OnceFactor(factor.code, factor.origin) for factor in term.factors]) for term in side]
-        for side in sides
-    ]
-    env = patsy.EvalEnvironment([scope])
-    action = patsy.NAAction(missing)
-    infos = patsy.build.design_matrix_builders(terms, lambda: iter([frame]), env, action)
+    terms, infos = _learned(OnceFactor, sides, lambda: iter([frame]), scope, missing)
     made = evaluate(infos, frame, frame.index, missing)
     for factor in (factor for side in terms for term in side for factor in term.factors):
         factor.let_go()
     return infos, made
+
+
+def _learned(
+    kind: type[OnceFactor],
+    sides: Sequence[Iterable[Any]],
+    frames: Callable[[], Iterator[pd.DataFrame]],
+    scope: Mapping[str, Any],
+    missing: Missing,
+) -> tuple[list[list[Any]], list[patsy.DesignInfo]]:
+    """Terms with factors of this kind, and their designs as frames have them that come one by one."""
+    terms = [
+        [patsy.Term([kind(factor.code, factor.origin) for factor in term.factors]) for term in side]
+        for side in sides
+    ]
+    env = patsy.EvalEnvironment([scope])
+    return terms, patsy.build.design_matrix_builders(terms, frames, env, patsy.NAAction(missing))
 
 
 def evaluate(
@@ -263,15 +291,37 @@ def both_sides(
     Each term of the left side is a response. Factors see the labels of the rows, so that a Series with
     others is refused.
     """
-    try:
+    with _formula_errors(formula):
         (left, right), made = learn(sides, frame, scope)
+    _check_responses(formula, left)
+    return left, right, made
+
+
+def both_sides_of_parts(
+    formula: str,
+    sides: Sequence[Sequence[Any]],
+    frames: Callable[[], Iterator[pd.DataFrame]],
+    scope: Mapping[str, Any],
+) -> list[patsy.DesignInfo]:
+    """The same designs, learned from frames that come one by one, as often as patsy asks."""
+    with _formula_errors(formula):
+        _, infos = _learned(PartedFactor, sides, frames, scope, "drop")
+    _check_responses(formula, infos[0])
+    return infos
+
+
+@contextmanager
+def _formula_errors(formula: str) -> Iterator[None]:
+    """What goes wrong while a formula is learned, in the user's terms."""
+    try:
+        yield
+    except InputError:
+        raise
     except patsy.PatsyError as error:
         raise FormulaError(f"formula={formula!r} cannot be used: {error}{_hint(error)}") from error
     except Exception as error:
         text = f"{type(error).__name__}: {error}{_hint(error)}"
         raise FormulaError(f"formula={formula!r} cannot be evaluated on data: {text}") from error
-    _check_responses(formula, left)
-    return left, right, made
 
 
 def _check_responses(formula: str, info: patsy.DesignInfo) -> None:

@@ -17,6 +17,7 @@ import pandas as pd
 from ..errors import InputError
 from .design import Design
 from .formulas import TRANSFORMS
+from .units import ColumnKinds
 
 __all__ = ["FrozenDesign"]
 
@@ -32,13 +33,27 @@ class FrozenDesign(Design):
 
     def __init__(self, design: Design) -> None:
         self.__dict__.update({name: getattr(design, name) for name in _KEPT})
-        self._frame: pd.DataFrame = design._frame.iloc[:0]
         numeric = design._frame[design.predictors].iloc[design.kept].select_dtypes("number")
-        self._data: pd.DataFrame = numeric.agg(["min", "max"]) if len(numeric.columns) else self._frame
-        self.labels = pd.RangeIndex(len(design.labels))
-        self.kinds = design.kinds.take(slice(0))
-        self.X = np.empty((0, len(design.names)))
-        self.y = np.array([design.y.min(), design.y.max()])
+        ranges = numeric.agg(["min", "max"]) if len(numeric.columns) else None
+        ends = design.y.min(), design.y.max()
+        self.hold(design._frame.iloc[:0], ranges, len(design.labels), design.kinds.take(slice(0)), ends)
+
+    def hold(
+        self,
+        frame: pd.DataFrame,
+        ranges: pd.DataFrame | None,
+        count: int,
+        kinds: ColumnKinds,
+        ends: tuple[float, float],
+    ) -> None:
+        """Take what is said of the training rows: columns without rows, ranges of the numeric ones, the
+        number of rows given, kinds of design columns without parts, and the range of the responses."""
+        self._frame: pd.DataFrame = frame
+        self._data: pd.DataFrame = frame if ranges is None else ranges
+        self.labels = pd.RangeIndex(count)
+        self.kinds = kinds
+        self.X = np.empty((0, len(self.names)))
+        self.y = np.array(ends)
 
     def frame_of(self, new: object) -> pd.DataFrame:
         return self._data if new is None else super().frame_of(new)

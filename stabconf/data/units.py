@@ -8,13 +8,24 @@ deviation would let a training row that owns it fit itself where a new row canno
 too little.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..rank import ceil_rank
 
-__all__ = ["MAD_TO_SD", "ColumnKinds", "ColumnUnits", "column_units", "location_scale", "spans_constant"]
+__all__ = [
+    "MAD_TO_SD",
+    "ColumnKinds",
+    "ColumnStatistics",
+    "ColumnUnits",
+    "column_units",
+    "location_scale",
+    "location_scale_from",
+    "spans_constant",
+    "units_from",
+]
 
 MAD_TO_SD = 1.4826  # standard deviations of normal errors in their median absolute size
 _IQR_TO_SD = 1.349
@@ -34,11 +45,20 @@ def location_scale(y: np.ndarray, level: float | None = 0.5) -> tuple[float, flo
     3.0
     """
     ordered = np.sort(y)
-    low, high = (ordered[ceil_rank(share, len(ordered)) - 1] for share in (0.25, 0.75))
-    centre = 0.0 if level is None else float(ordered[ceil_rank(level, len(ordered)) - 1])
+    low, high, middle = (ordered[ceil_rank(share, len(y)) - 1] for share in (0.25, 0.75, level or 0.5))
+    return location_scale_from(
+        low, high, middle, level, lambda centre: float(np.mean(np.abs(ordered - centre)))
+    )
+
+
+def location_scale_from(
+    low: float, high: float, middle: float, level: float | None, distance: Callable[[float], float]
+) -> tuple[float, float]:
+    """`location_scale` from quartiles, the level-quantile, and the mean distance from a centre."""
+    centre = 0.0 if level is None else float(middle)
     scale = float(high - low) / _IQR_TO_SD
     if not scale > 0:
-        scale = _MEAN_TO_SD * float(np.mean(np.abs(ordered - centre)))
+        scale = _MEAN_TO_SD * distance(centre)
     return centre, scale if scale > 0 else 1.0
 
 
@@ -123,23 +143,53 @@ def column_units(
     Without ``standardize`` columns stay as they are.
     """
     p = X.shape[1]
-    mean = np.zeros(p)
     if not standardize:
-        return ColumnUnits(mean, np.ones(p)), np.zeros(p, dtype=bool)
+        return ColumnUnits(np.zeros(p), np.ones(p)), np.zeros(p, dtype=bool)
     low = X.min(axis=0)
     high = X.max(axis=0)
-    constant = high - low <= 1e-13 * np.maximum(np.abs(low), np.abs(high))
     own = np.flatnonzero(~kinds.categorical)  # columns whose scale is their own
     X_own = X if len(own) == p else np.take(X, own, axis=1)
-    two_values = np.all((low[own] == X_own) | (high[own] == X_own), axis=0)
-    scale = np.ones(p)
-    scale[own] = np.where(two_values, (high - low)[own] / 2.0, X_own.std(axis=0))
+    two_values, sd = np.zeros(p, dtype=bool), np.ones(p)
+    two_values[own] = np.all((low[own] == X_own) | (high[own] == X_own), axis=0)
+    sd[own] = X_own.std(axis=0)
+    mean = np.zeros(p) if kinds.intercept is None else X.mean(axis=0)
+    parts = {j: float(np.std(part)) for j, part in kinds.parts.items()}
+    return units_from(ColumnStatistics(mean, sd, low, high, two_values, parts), kinds)
+
+
+@dataclass(frozen=True)
+class ColumnStatistics:
+    """What `column_units` goes by.
+
+    Attributes
+    ----------
+    mean, sd, low, high : (p,) arrays
+    two_values : (p,) array of bool
+        Columns without a value but ``low`` and ``high``.
+    parts : dict
+        Standard deviations of the numeric parts of columns, see `ColumnKinds`.
+    """
+
+    mean: np.ndarray
+    sd: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    two_values: np.ndarray
+    parts: dict[int, float]
+
+
+def units_from(known: ColumnStatistics, kinds: ColumnKinds) -> tuple[ColumnUnits, np.ndarray]:
+    """`column_units` from statistics of the columns."""
+    low, high = known.low, known.high
+    mean = np.zeros(len(low))
+    constant = high - low <= 1e-13 * np.maximum(np.abs(low), np.abs(high))
+    scale = np.where(known.two_values, (high - low) / 2.0, known.sd)
     scale[constant] = 1.0
     scale[kinds.categorical] = _INDICATOR
-    for j, part in kinds.parts.items():
-        scale[j] = _INDICATOR * (float(np.std(part)) or 1.0)
+    for j, sd in known.parts.items():
+        scale[j] = _INDICATOR * (sd or 1.0)
     if kinds.intercept is not None:
-        mean = X.mean(axis=0)
+        mean = known.mean.copy()
         mean[kinds.intercept] = 0.0
         scale[kinds.intercept] = 1.0
         constant[kinds.intercept] = False

@@ -15,13 +15,15 @@ from ..checks import check_shares, is_count, is_number
 from ..data.design import Design, build_design
 from ..data.formulas import caller_scope
 from ..data.frames import copied, listed, warn_of_levels
-from ..data.units import ColumnUnits, column_units
+from ..data.parts import TableParts, learn_design
+from ..data.units import ColumnUnits, column_units, units_from
 from ..errors import ConvergenceWarning, DataWarning, InputError, InputTypeError, warn_user
 from ..losses import Loss, Quantile, as_loss
 from ..penalties import Penalty, as_penalty
 from ..solvers import SOLVERS
 from .estimator import EstimatorResults, EstimatorSpec, check_estimator
 from .options import Options, Table
+from .parted import PartedResults
 from .quantiles import QuantileResults
 from .regression import ModelSpec, Results
 from .several import SeveralResults
@@ -44,7 +46,7 @@ def fit(
     max_iter: int = 1000,
     estimator: object = None,
     tau: object = None,
-) -> Results | EstimatorResults | SeveralResults:
+) -> Results | EstimatorResults | SeveralResults | PartedResults:
     """Fit a regularised robust regression whose results give conformal intervals.
 
     The coefficients b minimise, over the n training rows,
@@ -73,7 +75,8 @@ def fit(
     data : DataFrame or mapping of columns
         It is copied, so that the results stay as they are if it is changed later. Columns of numbers with
         some cells of text, and dates, are refused unless the formula says that they are categories,
-        ``C(g)``.
+        ``C(g)``. A dask frame is fitted partition by partition, more rows than memory holds, with a ridge
+        penalty and any loss but "linex" and "power".
     loss : str or Loss
         "squared", "lad", "quantile", "huber", "pseudo_huber", "logcosh", "linex", "power", or an object
         such as ``stabconf.Huber(1.345)``, whose parameters are in units of the residual scale, as in
@@ -113,8 +116,9 @@ def fit(
 
     Returns
     -------
-    Results, SeveralResults or EstimatorResults
-        The second where the formula has several responses, the last where an estimator was given.
+    Results, SeveralResults, EstimatorResults or PartedResults
+        The second where the formula has several responses, the third where an estimator was given, the
+        last of a dask frame.
 
     Examples
     --------
@@ -182,10 +186,16 @@ def fit_in_scope(scope: Mapping[str, Any], formula: str, data: Table, **options:
     return _fit(scope, {**_DEFAULTS, **options, "formula": formula, "data": data})
 
 
-def _fit(scope: Mapping[str, Any], given: Options) -> Results | EstimatorResults | SeveralResults:
+def _fit(
+    scope: Mapping[str, Any], given: Options
+) -> Results | EstimatorResults | SeveralResults | PartedResults:
     """`fit`, all of whose arguments are given."""
     estimator, tau = given["estimator"], given["tau"]
-    by_loss = estimator is None and tau is None
+    by_loss, data = estimator is None and tau is None, given["data"]
+    if by_loss and hasattr(type(data), "map_partitions"):  # a frame of dask
+        data = TableParts.of_dask(data)
+    if isinstance(data, TableParts):
+        return _fit_parts(scope, given, data)
     if not by_loss:
         changed = [name for name in ("loss", "penalty", "l1_ratio") if given[name] != _DEFAULTS[name]]
         check_estimator(estimator, tau, changed)
@@ -205,6 +215,20 @@ def _fit(scope: Mapping[str, Any], given: Options) -> Results | EstimatorResults
     return joint
 
 
+def _fit_parts(scope: Mapping[str, Any], given: Options, parts: TableParts) -> PartedResults:
+    """`fit` to a table that comes in parts."""
+    _check_solving(given)
+    design, rows = learn_design(given["formula"], parts, scope, given["missing"], given["unseen"])
+    warn_of_levels(design.levels, rows.n)
+    columns, constant = units_from(design.statistics, design.kinds)
+    _warn_of_constants(design, constant)
+    _warn_of_constant_response(design)
+    model = _spec(design, as_loss(given["loss"]), given)
+    results = PartedResults(model, design, columns, rows)
+    _check_converged(results)
+    return results
+
+
 def _fit_quantiles(scope: Mapping[str, Any], given: Options) -> QuantileResults:
     """`fit_quantiles`, all of whose arguments are given."""
     levels = _check_levels(given["quantiles"])
@@ -219,9 +243,22 @@ def _prepare(
     scope: Mapping[str, Any], loss: Loss, given: Options, several: bool = False
 ) -> tuple[ModelSpec, Design, ColumnUnits]:
     """The checked spec of a fit, its design and the units of the columns."""
-    penalty = as_penalty(given["penalty"], given["l1_ratio"])
-    names = ("standardize", "missing", "solver", "tol", "max_iter")
-    standardize, missing, solver, tol, max_iter = (given[name] for name in names)
+    _check_solving(given)
+    missing = given["missing"]
+    design = build_design(given["formula"], given["data"], scope, missing, given["unseen"], several)
+    warn_of_levels(design.levels, len(design.y))
+    columns, constant = column_units(design.X, design.kinds, bool(given["standardize"]))
+    _warn_of_constants(design, constant)
+    for each in design.each():
+        _warn_of_constant_response(each)
+    return _spec(design, loss, given), design, columns
+
+
+def _check_solving(given: Options) -> None:
+    """Check what is asked of the solver, and of the penalty."""
+    as_penalty(given["penalty"], given["l1_ratio"])
+    names = ("standardize", "solver", "tol", "max_iter")
+    standardize, solver, tol, max_iter = (given[name] for name in names)
     if not isinstance(standardize, (bool, np.bool_)):
         raise InputTypeError(f"standardize={standardize!r} is not a flag: give True or False")
     if solver not in SOLVERS:
@@ -230,24 +267,25 @@ def _prepare(
         raise InputError(f"tol={tol!r} is not allowed: give a positive number such as 1e-8")
     if not is_count(max_iter):
         raise InputError(f"max_iter={max_iter!r} is not allowed: give a whole number, 1 or larger")
-    design = build_design(given["formula"], given["data"], scope, missing, given["unseen"], several)
-    warn_of_levels(design.levels, len(design.y))
-    columns = _learned_units(design, bool(standardize))
-    for each in design.each():
-        if np.ptp(each.y) == 0:
-            warn_user(
-                f"response {each.response!r} is {each.y[0]:g} in every row: the intervals describe a "
-                "point; check that this is the column you mean",
-                DataWarning,
-            )
-    objective = given["formula"], loss, penalty, bool(standardize)
-    model = ModelSpec(*objective, missing, solver, tol, max_iter, design.response, list(design.names))
-    return model, design, columns
 
 
-def _learned_units(design: Design, standardize: bool) -> ColumnUnits:
-    """The `ColumnUnits` of a training design, with one warning that names constant columns."""
-    made, constant = column_units(design.X, design.kinds, standardize)
+def _spec(design: Design, loss: Loss, given: Options) -> ModelSpec:
+    """The spec of a fit."""
+    penalty = as_penalty(given["penalty"], given["l1_ratio"])
+    solving = {name: given[name] for name in ("missing", "solver", "tol", "max_iter")}
+    return ModelSpec(
+        given["formula"],
+        loss,
+        penalty,
+        bool(given["standardize"]),
+        **solving,
+        endog_names=design.response,
+        exog_names=list(design.names),
+    )
+
+
+def _warn_of_constants(design: Design, constant: np.ndarray) -> None:
+    """One warning that names constant columns."""
     if constant.any():
         columns = [name for name, is_constant in zip(design.names, constant, strict=True) if is_constant]
         are, tells = "is", "its effect cannot be learned"
@@ -258,10 +296,18 @@ def _learned_units(design: Design, standardize: bool) -> ColumnUnits:
             "term if that is not meant",
             DataWarning,
         )
-    return made
 
 
-def _check_converged(*fits: Results) -> None:
+def _warn_of_constant_response(design: Design) -> None:
+    if np.ptp(design.y) == 0:
+        warn_user(
+            f"response {design.response!r} is {design.y[0]:g} in every row: the intervals describe a "
+            "point; check that this is the column you mean",
+            DataWarning,
+        )
+
+
+def _check_converged(*fits: Results | PartedResults) -> None:
     """Warn of each fit that did not reach its tolerance."""
     for results in fits:
         model, solution = results.model, results._fitted.solution

@@ -55,7 +55,8 @@ class Predictor(BaseResults):
         side: Side,
         methods: tuple[str, ...],
     ) -> None:
-        super().__init__(model, FrozenDesign(design), columns)
+        frozen = design if isinstance(design, FrozenDesign) else FrozenDesign(design)
+        super().__init__(model, frozen, columns)
         self._fit = fit
         self._fits = sets
         self.alphas = tuple(alphas)

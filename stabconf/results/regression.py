@@ -27,6 +27,7 @@ from ..threads import one_thread
 from .asking import Asked, Rows
 from .base import BaseResults
 from .candidates import BOUNDED, PValues, ask_p_values, label_sets
+from .coefficients import Coefficients
 from .options import Bound, Groups, Level, New, Numbers, Options, PerRow, Side, Units
 from .predictive import Predictive
 from .predictor import Predictor, check_methods
@@ -227,7 +228,7 @@ class ObjectiveResults(StabilityResults):
         return self._refit(replace(self.model, penalty=penalty), self._design, self._columns)
 
 
-class Results(ObjectiveResults):
+class Results(Coefficients, ObjectiveResults):
     """A fitted model and its conformal intervals; made by `stabconf.fit`.
 
     Attributes
@@ -241,30 +242,6 @@ class Results(ObjectiveResults):
     def __init__(self, model: ModelSpec, design: Design, columns: ColumnUnits) -> None:
         super().__init__(model, design, columns)
         self._fitted: Fitted = fit_rows(design.X, design.y, design.kinds, columns, model)
-
-    @property
-    def converged(self) -> bool:
-        """Whether the fit reached its tolerance; intervals stay valid where not, but are wider."""
-        return self._fitted.solution.success
-
-    @property
-    def radius(self) -> float:
-        """Certified distance of the coefficients to the minimiser, in the norm of the penalty."""
-        return self._fitted.solution.radius
-
-    @property
-    def params(self) -> pd.Series:
-        """Coefficients in the units of the design columns."""
-        fitted = self._fitted
-        beta = self._columns.coefficients(
-            fitted.solution.x, fitted.centre, fitted.scale, self._design.intercept, fitted.constant
-        )
-        return pd.Series(beta, index=self._design.names, name="params")
-
-    @property
-    def params_standardized(self) -> pd.Series:
-        """Coefficients of the standardised columns and response."""
-        return pd.Series(self._fitted.solution.x, index=self._design.names, name="params_standardized")
 
     @cached_property
     def scale(self) -> float:
@@ -339,9 +316,6 @@ class Results(ObjectiveResults):
         units = fitted.centre, fitted.scale
         known = fitted.ties, fitted.unique
         return Fits(*given, *units, fitted.solution.x, model.solving, parts, known)
-
-    def _predictions(self, X: np.ndarray) -> np.ndarray:
-        return self._fitted.predict(X)
 
     def _fit_summary(self) -> FitSummary:
         return summarise(self, self._design, self._fitted.solution)

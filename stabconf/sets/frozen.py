@@ -6,6 +6,7 @@ on the side that they were made for, with the same numbers.
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from .intervals import Intervals, ranked_intervals
 from .request import Method, Request
 from .score import Side
 
-__all__ = ["FROZEN_METHODS", "FrozenSets"]
+__all__ = ["FROZEN_METHODS", "FrozenSets", "stable_tables"]
 
 _ENTRIES = 180_000  # numbers of stable tables, which are below 1.5 MB
 
@@ -108,16 +109,26 @@ class FrozenSets:
         if "stable" in methods:
             bound = default_bound(fits.loss)
             reach(fits.base, fits.base.problem.X[:1], bound)  # refuses where its assumptions fail
-            for alpha in alphas:
-                rank = Peers(fits.n).rank(alpha)
-                made, below = frozen_fit(fits.base, bound, asked.score, rank, _ENTRIES // len(alphas))
-                stable[alpha] = _Table(made, fits.loss, below)
+            freeze = partial(frozen_fit, fits.base, bound, asked.score)
+            stable = stable_tables(alphas, fits.n, fits.loss, freeze)
         split = SplitTable.of(fits, asked) if "split" in methods else None
         return cls(fits.n, fits.loss, fits.given, fits.ties, stable, split)
 
     def coordinates(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """As `Fits.coordinates`."""
         return self.ties.coordinates(rows), self.ties.outside(rows)
+
+
+def stable_tables(
+    alphas: Collection[float], n: int, loss: Loss, freeze: Callable[[Rank, int], tuple[FrozenFit, int]]
+) -> dict[float, _Table]:
+    """A table for each level; ``freeze`` makes the fit for an order statistic, with so many entries, and
+    counts the rows below it that are not kept."""
+    tables = {}
+    for alpha in alphas:
+        made, below = freeze(Peers(n).rank(alpha), _ENTRIES // len(alphas))
+        tables[alpha] = _Table(made, loss, below)
+    return tables
 
 
 def _stable(fits: FrozenSets, asked: Request) -> list[Intervals]:

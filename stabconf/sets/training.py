@@ -14,7 +14,17 @@ from ..penalties import Penalty
 from ..solvers import SOLVERS, Problem, Solution, TieBreak, minimise, smallest_norm
 from ..threads import one_thread
 
-__all__ = ["Fitted", "Model", "Parts", "Solving", "fit_rows", "linear", "residual_scale"]
+__all__ = [
+    "Fitted",
+    "Model",
+    "Parts",
+    "Solving",
+    "fit_rows",
+    "in_loss_unit",
+    "linear",
+    "residual_scale",
+    "solved",
+]
 
 Solving = dict[str, Any]  # options of `minimise`
 _PERFECT = 1e-6  # of the response's scale: residuals below it are rounding errors of a perfect fit
@@ -78,8 +88,8 @@ def fit_rows(
         centre, scale = location_scale(y, loss.level if spans else None)
         if loss.in_unit(2.0) != loss:
             sigma, before = residual_scale(rows, y, weights, spans, True, model.solving)
-            loss = loss.in_unit(sigma / scale if sigma > _PERFECT * scale else 1.0)
-    solution, ties, unique = _solve(Problem(rows, (y - centre) / scale, loss, *weights), model.solving)
+            loss = in_loss_unit(loss, sigma, scale)
+    solution, ties, unique = solved(Problem(rows, (y - centre) / scale, loss, *weights), model.solving)
     if before is not None and not before.success:
         message = f"nor did the LAD fit of the residual scale, {before.message}"
         solution = replace(solution, success=False, message=message)
@@ -101,11 +111,16 @@ def residual_scale(
     """
     centre, scale = location_scale(y, 0.5 if spans else None) if standardize else (0.0, 1.0)
     problem = Problem(rows, (y - centre) / scale, LAD(), *weights)
-    solution, *_ = _solve(problem, solving)
+    solution, *_ = solved(problem, solving)
     return MAD_TO_SD * scale * float(np.median(np.abs(solution.r))), solution
 
 
-def _solve(problem: Problem, solving: Solving) -> tuple[Solution, TieBreak, Solution]:
+def in_loss_unit(loss: Loss, sigma: float, scale: float) -> Loss:
+    """The loss with parameters in units of the residual scale, for responses in units of ``scale``."""
+    return loss.in_unit(sigma / scale if sigma > _PERFECT * scale else 1.0)
+
+
+def solved(problem: Problem, solving: Solving) -> tuple[Solution, TieBreak, Solution]:
     """The `Solution`, of smallest norm where several tie; what makes it unique, and as it was found."""
     ties = smallest_norm(problem)
     unique = ties.apply(problem)

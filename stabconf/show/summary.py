@@ -27,6 +27,7 @@ __all__ = [
     "summarise",
     "summarise_estimator",
     "summarise_model",
+    "summarise_parted",
     "summarise_quantiles",
     "summarise_several",
 ]
@@ -91,6 +92,28 @@ def summarise(results: _Results, design: Design, solution: Any) -> FitSummary:
         _coefficient_table(design, ["coef", "standardized"], columns),
     ]
     return FitSummary(tables, [_R2, *_fit_notes(results, design)])
+
+
+def summarise_parted(results: _Results, design: Any, solution: Any) -> FitSummary:
+    """The `Summary` of a fit whose rows are not in memory: what was fitted, and the coefficients."""
+    model = results.model
+    left = [
+        ("Dep. Variable:", shortened(design.response, 20)),
+        ("Loss:", shortened(model.loss.describe(), 20)),
+        ("Penalty:", shortened(model.penalty.describe(), 20)),
+    ]
+    right = [
+        ("No. Observations:", str(results.nobs)),
+        ("Rows dropped:", str(design.count_dropped)),
+        ("Residual scale:", _number(results.scale)),
+        ("Converged:", f"{'yes' if results.converged else 'NO'}, {solution.nit} steps"),
+    ]
+    tables = [
+        _formula_table("Regularised robust regression", model.formula),
+        _pairs(None, left, right),
+        _coefficient_table(design, ["coef", "standardized"], [results.params, results.params_standardized]),
+    ]
+    return FitSummary(tables, _fit_notes(results, design))
 
 
 def summarise_estimator(results: _Results, design: Design, tau: str | None) -> FitSummary:

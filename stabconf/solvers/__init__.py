@@ -10,18 +10,21 @@ import numpy as np
 
 from ..errors import InputError
 from ..threads import one_thread
+from .blocks import BlockProblem, minimise_blocks
 from .borrowed import by_scipy, by_statsmodels
 from .newton import by_newton
 from .problem import Problem, Solution, certify
 from .ties import TieBreak, smallest_norm, vanishing_ridge
 
 __all__ = [
+    "BlockProblem",
     "Problem",
     "Solution",
     "SOLVERS",
     "TieBreak",
     "certify",
     "minimise",
+    "minimise_blocks",
     "smallest_norm",
     "solve",
     "vanishing_ridge",

@@ -19,16 +19,19 @@ from .problem import Problem, Solution, certify
 from .ties import vanishes
 
 __all__ = [
+    "APPROACH",
+    "APPROACH_STEPS",
     "active_set",
     "by_newton",
     "certified",
+    "coarse_size",
     "multipliers_method",
     "start_at",
     "typical",
 ]
 
 _SAMPLE = 1.5  # rows of the first, coarse fit, and of the working set, per root of n p
-_APPROACH, _APPROACH_STEPS = 0.05, 3  # width and number of steps on all rows before a working set
+APPROACH, APPROACH_STEPS = 0.05, 3  # width and number of steps on all rows before a working set
 _FINISH = 5e-4  # width from which on an exact finish is tried
 _SMALLEST = 1e-6  # of the responses: residuals below are rounding errors, or near them
 _ROUNDS = 60  # of envelopes, at the most: where numbers overflow none is good
@@ -43,7 +46,7 @@ def by_newton(
 ) -> Solution:
     """Minimise ``problem`` from ``start`` (p,)."""
     n, p = problem.X.shape
-    sample = int(_SAMPLE * math.sqrt(p * n)) + p
+    sample = coarse_size(n, p)
     many_rows = n > max(4 * sample, 2000)
     nit = 0
     if start is not None and problem.lasso.any() and problem.loss.kind != "step":
@@ -92,6 +95,11 @@ def _warm(problem: Problem, start: np.ndarray, tol: float) -> Solution | None:
     return certify(problem, found.theta, found.u, found.u1, tol=tol, nit=1)
 
 
+def coarse_size(n: int, p: int) -> int:
+    """Rows of the first, coarse fit, and of the working set."""
+    return int(_SAMPLE * math.sqrt(p * n)) + p
+
+
 def _subsample(problem: Problem, size: int) -> Problem:
     """The problem on evenly spaced rows, weighted so that its minimiser is near the full one."""
     n = len(problem.v)
@@ -115,8 +123,8 @@ def _working_set(problem: Problem, theta: np.ndarray, size: int, max_iter: int) 
     X, v = problem.X, problem.v
     start = start_at(problem, theta)
     scale = typical(start.r)
-    stage = envelope_of(problem, start, _APPROACH * scale)
-    here, nit = minimise_envelope(stage, 1e-3 * _APPROACH, _APPROACH_STEPS)
+    stage = envelope_of(problem, start, APPROACH * scale)
+    here, nit = minimise_envelope(stage, 1e-3 * APPROACH, APPROACH_STEPS)
     theta, r, guess = here.theta, here.r, here.u
     near = np.zeros(len(v), dtype=bool)
     while True:

@@ -7,6 +7,7 @@ stationarity residual is added to e.
 """
 
 from .base_fit import BaseFit, Metric
+from .blocks import BlockFit, frozen_from_blocks
 from .constants import named_constants, needs_range
 from .frozen import FrozenFit, frozen_fit
 from .moves import BOUNDS, Reach, default_bound, reach
@@ -14,11 +15,13 @@ from .moves import BOUNDS, Reach, default_bound, reach
 __all__ = [
     "BOUNDS",
     "BaseFit",
+    "BlockFit",
     "FrozenFit",
     "Metric",
     "Reach",
     "default_bound",
     "frozen_fit",
+    "frozen_from_blocks",
     "named_constants",
     "needs_range",
     "reach",

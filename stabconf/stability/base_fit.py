@@ -15,12 +15,12 @@ from scipy import linalg
 from ..rank import Rank, Scoring
 from ..solvers import Problem, Solution
 
-__all__ = ["BaseFit", "InverseRoot", "Level", "Metric"]
+__all__ = ["STEEPEST", "BaseFit", "InverseRoot", "Level", "Metric", "inverse_root", "made_metric"]
 
 Level = np.ndarray | float  # one per norm, or one for all
 
 _CHUNK = 16384  # rows per block
-_STEEPEST = 1e6  # curvature counted at most, where a loss has an infinite one
+STEEPEST = 1e6  # curvature counted at most, where a loss has an infinite one
 _FINEST, _FINER = 0.004, 8  # movement of a typical row in the finest region, and quarterings of it
 
 
@@ -81,7 +81,7 @@ class BaseFit:
     @cached_property
     def base_root(self) -> "InverseRoot":
         """Inverse root of the base Hessian."""
-        curvature = np.minimum(self.problem.loss.curvature(self.solution.r), _STEEPEST)
+        curvature = np.minimum(self.problem.loss.curvature(self.solution.r), STEEPEST)
         return _inverse_root(self.problem, curvature)
 
     @cached_property
@@ -90,7 +90,7 @@ class BaseFit:
 
         A typical row moves little in it, and its norms are those at the fit but for 1 %.
         """
-        typical = float(np.median(self.widths))
+        typical = self.typical_width
         if not 0 < typical < math.inf:
             return 1.0
         kappa = 2.0 ** round(math.log2(_FINEST / typical))
@@ -146,6 +146,16 @@ class BaseFit:
         """Shape of the curvature regions: row norms in the base Hessian's inverse norm (n,)."""
         return self.base_root.norms(self.problem.X)
 
+    @property
+    def typical_width(self) -> float:
+        """Median of `widths`."""
+        return float(np.median(self.widths))
+
+    @property
+    def largest_width(self) -> float:
+        """The largest of `widths`."""
+        return float(np.max(self.widths))
+
 
 @dataclass(frozen=True)
 class InverseRoot:
@@ -176,14 +186,21 @@ class InverseRoot:
 
 def _inverse_root(problem: Problem, curvature: np.ndarray) -> InverseRoot:
     """Inverse root of ``H = P + X' diag(curvature) X``; infinite norms where H is singular."""
-    p = problem.X.shape[1]
     if not np.any(curvature):
-        with np.errstate(divide="ignore"):
-            return InverseRoot(np.diag(1.0 / np.sqrt(problem.ridge)), diagonal=True)
+        return inverse_root(problem.ridge)
     hessian = np.diag(problem.ridge)
     for first in range(0, len(problem.X), _CHUNK):
         part = problem.X[first : first + _CHUNK] * np.sqrt(curvature[first : first + _CHUNK, None])
         hessian = hessian + part.T @ part
+    return inverse_root(hessian)
+
+
+def inverse_root(hessian: np.ndarray) -> InverseRoot:
+    """Inverse root of a matrix (p, p), or of a diagonal one (p,)."""
+    p = len(hessian)
+    if hessian.ndim == 1:
+        with np.errstate(divide="ignore"):
+            return InverseRoot(np.diag(1.0 / np.sqrt(hessian)), diagonal=True)
     scale = np.sqrt(np.diag(hessian))
     if not np.all(scale > 0):
         return InverseRoot(np.full((p, p), np.inf))
@@ -244,23 +261,31 @@ def _make_metric(base: BaseFit, kappa: float | None) -> Metric:
     """``kappa``: a region size, ``inf`` for the whole line, or None for the penalty alone."""
     problem = base.problem
     solution = base.solution
-    loss = problem.loss
     n = len(problem.v)
     if kappa is None:
         curvature = np.zeros(n)
     else:
         d = np.inf if math.isinf(kappa) else kappa * base.widths
-        curvature = loss.min_curvature(solution.r - d, solution.r + d)
-        curvature = np.minimum(curvature, _STEEPEST)
+        curvature = problem.loss.min_curvature(solution.r - d, solution.r + d)
+        curvature = np.minimum(curvature, STEEPEST)
     root = _inverse_root(problem, curvature)
     rows = root.norms(problem.X)
     stretch = 1.0
     if kappa and math.isfinite(kappa):  # a region of its own: compare its norms with the base Hessian's
         ratio = np.divide(rows, base.widths, out=np.zeros(n), where=base.widths > 0)
         stretch = float(np.max(ratio))
+    return made_metric(base, kappa, root, rows, stretch, bool(np.any(curvature)))
+
+
+def made_metric(
+    base: BaseFit, kappa: float | None, root: InverseRoot, rows: np.ndarray, stretch: float, curved: bool
+) -> Metric:
+    """The `Metric` of a region from its root, norms and stretch; ``curved`` is whether the loss has any
+    curvature in it."""
+    solution = base.solution
     start = float(root.norms(base.residual[None])[0]) if np.any(base.residual) else 0.0
-    if not np.any(curvature):  # the duality-gap radius belongs to P
-        start = solution.radius if loss.kind == "step" else min(start, solution.radius)
+    if not curved:  # the duality-gap radius belongs to P
+        start = solution.radius if base.problem.loss.kind == "step" else min(start, solution.radius)
     size = math.inf if kappa is None else kappa
     inflation = root.inflation(base.base_root) if kappa else 1.0
     return Metric(root, size, rows, stretch, start, inflation)

@@ -14,7 +14,7 @@ from ..rank import Rank, Scoring
 from .base_fit import BaseFit, InverseRoot, Level, Metric
 from .moves import WORN, region_growth
 
-__all__ = ["FrozenFit", "frozen_fit"]
+__all__ = ["FrozenFit", "Nearest", "assembled", "frozen_fit", "kept_count", "least_move", "metrics_for"]
 
 _FAR = 100.0  # times the largest norm of a training row: up to there curvature regions are kept
 _LEAST = 1000  # rows
@@ -74,42 +74,86 @@ def frozen_fit(
     r = base.solution.r
     values = score.values(r)
     level = float(rank.kth(values))
-    widest = None if bound == "norm" else math.inf
-    metrics = {widest: base.metric(widest)}
-    if bound == "curvature":
-        metrics |= _regions(base)
-    count = max(_LEAST, entries // (1 + len(metrics)))
+    metrics = metrics_for(base, bound)
+    count = kept_count(metrics, entries)
     away = np.abs(values - level)
     kept = np.arange(len(r)) if len(r) <= count else np.sort(np.argpartition(away, count)[:count])
     rest = np.delete(np.arange(len(r)), kept)
     below = rest[values[rest] < level]
     above = float(np.min(values[rest[values[rest] >= level]], initial=math.inf))
-    near = Rank(int(rank.mass) - len(below))
+    stay = {
+        kappa: least_move(level - values[below], score.norms(metric.rows)[below])
+        for kappa, metric in metrics.items()
+    }
+    slim = {kappa: replace(metric, rows=metric.rows[kept]) for kappa, metric in metrics.items()}
+    near = Nearest(r[kept], len(below), above, stay)
+    return assembled(base, bound, slim, score, rank, near), len(below)
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The rows whose scores are nearest to an order statistic.
+
+    ``r`` are their residuals; ``below`` is the number of the others below it and ``above`` the least score
+    of those above it; ``stay``, for each metric, the move up to which the former stay below.
+    """
+
+    r: np.ndarray
+    below: int
+    above: float
+    stay: dict[float | None, float]
+
+
+def assembled(
+    base: BaseFit,
+    bound: str,
+    metrics: dict[float | None, Metric],
+    score: Scoring,
+    rank: Rank,
+    near: Nearest,
+) -> FrozenFit:
+    """The `FrozenFit` of metrics whose ``rows`` are the norms of the nearest rows."""
+    values = score.values(near.r)
     slim: dict[float | None, Metric] = {}
     for kappa, metric in metrics.items():
-        rates = score.norms(metric.rows)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            stay = np.nan_to_num((level - values[below]) / rates[below], nan=0.0, posinf=math.inf)
-        holds = _SURELY * _up_to(
-            values[kept], rates[kept], near, above, float(np.min(stay, initial=math.inf))
-        )
-        root = metric.root if kappa is None else base.base_root
-        slim[kappa] = replace(metric, root=root, rows=metric.rows[kept], holds=holds)
+        among = Rank(int(rank.mass) - near.below)
+        holds = _SURELY * _up_to(values, score.norms(metric.rows), among, near.above, near.stay[kappa])
+        slim[kappa] = replace(metric, root=metric.root if kappa is None else base.base_root, holds=holds)
     problem = replace(base.problem, X=base.problem.X[:1].copy(), v=np.empty(0))
     none = np.empty(0)
-    solution = replace(base.solution, r=r[kept], multipliers=none, l1_multipliers=none, e=none)
-    made = FrozenFit(
+    return FrozenFit(
         problem,
-        solution,
+        replace(base.solution, r=near.r, multipliers=none, l1_multipliers=none, e=none),
         base.centre,
         base.scale,
         metrics=slim,
-        count=len(r),
+        count=base.n,
         finest=base.finest_region if bound == "curvature" else 1.0,
         root=base.base_root,
-        lines=base.ceilings(score, rank, metrics[widest]),
+        lines=base.ceilings(score, rank, base.metric(_widest(bound))),
     )
-    return made, len(below)
+
+
+def least_move(room: np.ndarray, rates: np.ndarray) -> float:
+    """The smallest move at which a score with ``room`` below a level reaches it."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        stay = np.nan_to_num(room / rates, nan=0.0, posinf=math.inf)
+    return float(np.min(stay, initial=math.inf))
+
+
+def metrics_for(base: BaseFit, bound: str) -> dict[float | None, Metric]:
+    """The metrics that stable intervals by a bound need: that of every move, and those of the regions."""
+    widest = _widest(bound)
+    return {widest: base.metric(widest), **(_regions(base) if bound == "curvature" else {})}
+
+
+def kept_count(metrics: dict[float | None, Metric], entries: int) -> int:
+    """Rows to keep, so that there are about so many entries."""
+    return max(_LEAST, entries // (1 + len(metrics)))
+
+
+def _widest(bound: str) -> float | None:
+    return None if bound == "norm" else math.inf
 
 
 def _regions(base: BaseFit) -> dict[float | None, Metric]:
@@ -120,7 +164,7 @@ def _regions(base: BaseFit) -> dict[float | None, Metric]:
     if math.isinf(steepest):
         largest = 10.0 * np.max(np.abs(base.solution.r))
         steepest = float(max(base.slope(largest, -1), base.slope(largest, 1)))
-    pull = _FAR * steepest * float(np.max(base.widths))
+    pull = _FAR * steepest * base.largest_width
     out: dict[float | None, Metric] = {}
     kappa = base.finest_region
     while kappa < math.inf:

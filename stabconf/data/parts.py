@@ -1,0 +1,254 @@
+"""Tables that come in parts: a design learned part by part, and its rows in files that are read in blocks.
+
+`stabconf.fit` comes here with a dask frame, the command line with a pattern of files. One part is in memory
+at a time, and later one block of rows.
+"""
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from ..errors import FormulaError, InputError
+from . import formulas
+from .design import Unseen
+from .factors import both_sides_of_parts, evaluate
+from .formulas import formula_errors
+from .frames import as_frame, check_column, check_finite, listed, plain_columns
+from .frozen_design import FrozenDesign
+from .table_files import read_table
+from .units import ColumnKinds, ColumnStatistics, ColumnUnits
+
+__all__ = ["PartedDesign", "StoredRows", "TableParts", "learn_design"]
+
+_BLOCK = 2**20  # numbers that are read at a time
+
+
+@dataclass(frozen=True)
+class TableParts:
+    """A table in parts, each loaded when it is its turn.
+
+    ``columns`` are its columns; ``loaders``, of those that are needed, gives functions without arguments,
+    one for each part, that return a frame.
+    """
+
+    columns: Sequence[Any]
+    loaders: Callable[[list[Any]], Sequence[Callable[[], pd.DataFrame]]]
+
+    @classmethod
+    def of_dask(cls, frame: Any) -> "TableParts":
+        """The partitions of a dask frame."""
+        return cls(frame.columns, lambda needed: [part.compute for part in frame[needed].to_delayed()])
+
+    @classmethod
+    def of_files(cls, paths: Sequence[Path]) -> "TableParts":
+        """Files, each a table with the same columns."""
+        return cls(read_table(paths[0]).columns, lambda _: [partial(read_table, path) for path in paths])
+
+
+class StoredRows:
+    """Rows of a design and their responses in a temporary folder, which goes when the object does.
+
+    Attributes
+    ----------
+    n : int
+        Number of rows.
+    """
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._files: list[Path] = []
+        self._folder = tempfile.mkdtemp(prefix="stabconf-")
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+
+    def add(self, X: np.ndarray, y: np.ndarray) -> None:
+        """Append rows (b, p) and responses (b,)."""
+        path = Path(self._folder) / f"{len(self._files)}.npy"
+        np.save(path, np.column_stack([X, y]))
+        self._files.append(path)
+        self.n += len(y)
+
+    def blocks(self, columns: ColumnUnits) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Standardised rows (b, p) and responses (b,) in their own units, block by block."""
+        for path in self._files:
+            table = np.load(path, mmap_mode="r")
+            step = max(1, _BLOCK // table.shape[1])
+            for first in range(0, len(table), step):
+                block = table[first : first + step]
+                yield columns.apply(block[:, :-1]), np.array(block[:, -1])
+
+    def constant(self) -> np.ndarray | None:
+        """As `spans_constant`: coefficients (p,) with which the columns add up to 1, or None."""
+        as_they_are = ColumnUnits(np.zeros(1), np.ones(1))
+        gram: Any = 0.0
+        total: Any = 0.0
+        for X, _ in self.blocks(as_they_are):
+            gram = gram + X.T @ X
+            total = total + X.sum(axis=0)
+        unit = np.sqrt(gram.diagonal())
+        unit[unit == 0] = 1.0
+        found = (
+            np.linalg.pinv(gram / unit[:, None] / unit, rcond=1e-12, hermitian=True) @ (total / unit) / unit
+        )
+        off = max(float(np.max(np.abs(X @ found - 1.0))) for X, _ in self.blocks(as_they_are))
+        return found if off <= 1e-8 else None
+
+
+class PartedDesign(FrozenDesign):
+    """The map of a formula, learned from parts; see `learn_design`.
+
+    Attributes
+    ----------
+    kinds : ColumnKinds
+        Without numeric parts, which ``statistics`` has the spread of.
+    statistics : ColumnStatistics
+    """
+
+    kinds: ColumnKinds
+    _used: int
+    statistics: ColumnStatistics
+
+    @property
+    def count_dropped(self) -> int:
+        """Rows left out because a value is missing."""
+        return len(self.labels) - self._used
+
+
+def learn_design(
+    formula: str,
+    parts: TableParts,
+    scope: Mapping[str, Any],
+    missing: Literal["drop", "raise"],
+    unseen: Unseen,
+) -> tuple[PartedDesign, StoredRows]:
+    """The design of a formula learned from parts, and its rows."""
+    sides = formulas.sides_of(formula)
+    left, right = map(formulas.codes_of, sides)
+    used = formulas.names_in(*left, *right)
+    names, columns = formulas.taken_from(scope, used - set(parts.columns), pd.RangeIndex(0))
+    if columns:
+        raise FormulaError(
+            f"formula={formula!r} takes {listed(sorted(columns), 'Series')} of the calling scope, which "
+            "cannot be matched to rows that come in parts: make it a column"
+        )
+
+    loaders = parts.loaders([column for column in parts.columns if column in used])
+
+    def frames() -> Iterator[pd.DataFrame]:
+        for load in loaders:
+            frame = as_frame(load(), "data")
+            if not len(frame):
+                continue
+            plain = pd.DataFrame(plain_columns(frame, used, "data"), index=frame.index, copy=False)
+            for code in left + right:
+                name, category = formulas.column_of(code)
+                if name in plain.columns:
+                    check_column(plain[name], name, code in left, category)
+            yield plain
+
+    first = next(frames(), None)
+    if first is None:
+        raise InputError("data has 0 rows: give a frame with training rows")
+    try:
+        responses, info = both_sides_of_parts(formula, sides, frames, names)
+    except FormulaError as error:
+        hint = formulas.formula_hint(formula, pd.Index(parts.columns), str(error))
+        if not hint:
+            raise
+        raise FormulaError(f"{error}\nHint: {hint}.") from error
+    if len(responses.column_names) > 1:
+        raise FormulaError(
+            f"formula={formula!r} has {len(responses.column_names)} responses, and rows that come in parts "
+            "are fitted one response at a time: call fit once for each"
+        )
+    design = object.__new__(PartedDesign)
+    response = responses.column_names[0]
+    known = {"formula": formula, "names": list(info.column_names), "response": response}
+    known |= {"transformed": not formulas.is_column(response, first.columns), "unseen": "raise"}
+    known |= {"_info": info, "_left": responses, "_outside": (), "_place": 0, "_scope": names}
+    known |= {"predictors": formulas.columns_in(right, first.columns)}
+    known |= {"_responding": formulas.columns_in(left, first.columns)}
+    design.__dict__.update(known)
+    rows = _stored(design, frames(), first.iloc[:0], missing)
+    return design.leaving_unseen(unseen), rows
+
+
+def _stored(
+    design: PartedDesign, frames: Iterator[pd.DataFrame], empty: pd.DataFrame, missing: str
+) -> StoredRows:
+    """The rows of a design, in files; the design is told what can be said of them all."""
+    rows = StoredRows()
+    infos = [design._left, design._info]
+    statistics, ranges, count = [], [], 0
+    for frame in frames:
+        with formula_errors(f"data cannot be put through {design.formula!r}"):
+            made = evaluate(infos, frame, frame.index, "drop")
+        Y, X = (made.matrix(info) for info in infos)
+        if missing == "raise" and len(X) < len(frame):
+            columns = [column for column in frame.columns if frame[column].isna().any()]
+            raise InputError(
+                f"data has missing values in {listed(columns, 'column')}: fill them, or use missing='drop'"
+            )
+        index = frame.index[made.kept]
+        check_finite(Y, [design.response], index, "data")
+        check_finite(X, design.names, index, "data")
+        count += len(frame)
+        if len(X):
+            kinds = made.kinds(design._info)
+            rows.add(X, Y[:, 0])
+            statistics.append(_Summary.of(np.column_stack([X, Y, *kinds.parts.values()])))
+            ranges.append(frame[design.predictors].iloc[made.kept].select_dtypes("number"))
+            ranges = [pd.concat(ranges).agg(["min", "max"])] if len(ranges[0].columns) else ranges[:1]
+    if rows.n < 2:
+        raise InputError(f"data has {rows.n} complete rows (of {count}): at least 2 are needed")
+    known = _joined(statistics)
+    p = len(design.names)
+    spread = dict(zip(kinds.parts, known.sd[p + 1 :].tolist(), strict=True))
+    design.statistics = ColumnStatistics(
+        known.mean[:p], known.sd[:p], known.low[:p], known.high[:p], known.two_values[:p], spread
+    )
+    plain = ColumnKinds(kinds.intercept, kinds.categorical)
+    numeric = ranges[0] if len(ranges[0].columns) else None
+    design.hold(empty, numeric, count, plain, (known.low[p], known.high[p]))
+    design._used = rows.n
+    return rows
+
+
+@dataclass(frozen=True)
+class _Summary:
+    """Count, mean, squared distances from it, ends of columns, and whether there are no values between."""
+
+    count: int
+    mean: np.ndarray
+    squares: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    two_values: np.ndarray
+
+    @classmethod
+    def of(cls, X: np.ndarray) -> "_Summary":
+        mean, low, high = X.mean(axis=0), X.min(axis=0), X.max(axis=0)
+        squares = np.square(X - mean).sum(axis=0)
+        return cls(len(X), mean, squares, low, high, np.all((low == X) | (high == X), axis=0))
+
+
+def _joined(parts: list[_Summary]) -> ColumnStatistics:
+    """The statistics of all rows from those of parts of them."""
+    counts = np.array([part.count for part in parts])[:, None]
+    means, squares, lows, highs, two = (
+        np.array([getattr(part, name) for part in parts])
+        for name in ("mean", "squares", "low", "high", "two_values")
+    )
+    total = counts.sum()
+    mean = (counts * means).sum(axis=0) / total
+    sd = np.sqrt((squares + counts * np.square(means - mean)).sum(axis=0) / total)
+    low, high = lows.min(axis=0), highs.max(axis=0)
+    ends = [(each == low) | (each == high) for each in (lows, highs)]
+    return ColumnStatistics(mean, sd, low, high, np.all(two & ends[0] & ends[1], axis=0), {})

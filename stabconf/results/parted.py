@@ -1,0 +1,170 @@
+"""`PartedResults`: a fit to more rows than memory holds, from a dask frame or from files.
+
+`stabconf.fit` makes it of a table that comes in parts. The rows stay in files of a temporary folder, and
+everything takes passes over them; questions are answered by a predictor (theory, sections 2 and 4).
+"""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+import pandas as pd
+
+from ..checks import check_alpha
+from ..data.parts import PartedDesign, StoredRows
+from ..data.units import ColumnUnits
+from ..errors import AssumptionError, InputTypeError
+from ..sets.blocks import (
+    BlockRows,
+    check_blocks,
+    fit_blocks,
+    residual_scale_of_blocks,
+    tables_of_blocks,
+)
+from ..sets.request import check_side
+from ..sets.training import Fitted
+from ..show.summary import FitSummary, summarise_parted
+from .base import BaseResults
+from .coefficients import Coefficients
+from .options import New, Numbers, Side
+from .predictor import Predictor
+from .regression import ModelSpec, Results
+
+__all__ = ["PartedResults"]
+
+
+class PartedResults(Coefficients, BaseResults):
+    """A fitted model whose training rows are not in memory; made by `stabconf.fit` of a dask frame.
+
+    It has ``params``, ``params_standardized``, ``scale``, ``predict``, stable intervals by
+    ``conf_int_conformal`` and ``get_prediction``, ``predictor`` and a short ``summary``. Anything else
+    needs the rows in memory, and is refused.
+
+    Attributes
+    ----------
+    model : ModelSpec
+    nobs : int
+        Rows used.
+    converged : bool
+    radius : float
+        Certified distance of the coefficients to the minimiser, in the norm of the penalty.
+    """
+
+    can_refit = False
+    default_method = "stable"
+    model: ModelSpec
+
+    def __init__(
+        self, model: ModelSpec, design: PartedDesign, columns: ColumnUnits, stored: StoredRows
+    ) -> None:
+        super().__init__(model, design, columns)
+        slopes = np.arange(len(design.names)) != design.intercept
+        ridge, lasso = model.penalty.weights(stored.n, slopes)
+        check_blocks(model, ridge, lasso)
+        constant = None if design.intercept is not None else stored.constant()
+
+        def blocks() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+            return stored.blocks(columns)
+
+        spans = design.intercept is not None or constant is not None
+        self._stored = BlockRows(blocks, stored.n, ridge, spans)
+        self._fitted: Fitted = fit_blocks(self._stored, model, constant)
+        self._predictors: dict[Any, Predictor] = {}
+
+    @property
+    def nobs(self) -> int:
+        """Rows used."""
+        return self._stored.n
+
+    @cached_property
+    def scale(self) -> float:
+        """Residual scale: 1.4826 times the median absolute residual of a LAD fit with the same columns and
+        penalty."""
+        return residual_scale_of_blocks(self._stored, self.model)[0]
+
+    def predictor(self, alpha: Numbers = None, side: Side = "two-sided") -> Predictor:
+        """A small object that predicts and gives stable intervals without the training rows.
+
+        It takes some passes over the rows, and is kept for later questions of the same kind.
+
+        Parameters
+        ----------
+        alpha : float or sequence of float, optional
+            Levels that it shall answer.
+        side : {"two-sided", "upper", "lower"}
+            The side that it shall answer.
+
+        Returns
+        -------
+        Predictor
+            As that of `Results.predictor`.
+        """
+        alphas, _ = check_alpha(self._level(alpha))
+        check_side(side)
+        return self._frozen(tuple(alphas), side)
+
+    def conf_int_conformal(
+        self,
+        exog: New = None,
+        alpha: Numbers = None,
+        method: str | None = "stable",
+        side: Side = "two-sided",
+        **options: Any,
+    ) -> pd.DataFrame:
+        """Stable conformal prediction intervals for new responses.
+
+        Parameters
+        ----------
+        exog : DataFrame
+            New rows, of a dask frame too.
+        alpha, side : optional
+            As in `Results.conf_int_conformal`.
+        method : {"stable"}
+        **options
+            ``unseen``, ``in_range`` and ``units``, as in `Results.conf_int_conformal`.
+
+        Returns
+        -------
+        DataFrame
+            As that of `Results.conf_int_conformal`.
+        """
+        if method not in (None, "auto", "stable"):
+            self._refuse(f"method={method!r}", "use method='stable'")
+        made = self.predictor(alpha, side).conf_int_conformal
+        return made(exog, self._level(alpha), "stable", side, **options)
+
+    def summary(self) -> FitSummary:
+        """Summary tables: the fit and the coefficients."""
+        return summarise_parted(self, self._design, self._fitted.solution)
+
+    def _frozen(self, alphas: tuple[float, ...], side: Side) -> Predictor:
+        if (alphas, side) not in self._predictors:
+            fitted = self._fitted
+            sets = tables_of_blocks(self._stored, fitted, alphas, side)
+            fit = fitted.centre, fitted.scale, fitted.solution.x
+            made = Predictor(self.model, self._design, self._columns, fit, sets, alphas, side, ("stable",))
+            self._predictors[alphas, side] = made
+        return self._predictors[alphas, side]
+
+    def _by_partition(self, frame: Any, what: str, **asked: Any) -> Any:
+        return self._frozen((), "two-sided")._by_partition(frame, what, **asked)
+
+    def _new_rows(self, exog: New) -> tuple[np.ndarray, pd.Index]:
+        if exog is None:
+            raise InputTypeError("the training rows are not in memory: give new rows as exog")
+        return super()._new_rows(exog)
+
+    def _refuse(self, what: str, instead: str) -> NoReturn:
+        raise AssumptionError(
+            f"{what} needs the training rows in memory, and these results are of a table in parts: "
+            f"{instead}, or fit to a pandas frame, a sample of the rows say"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(Results, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self._refuse(f"{name!r}", "use predict, conf_int_conformal, predictor or summary")
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._refuse("pickling", "pickle what predictor() gives")

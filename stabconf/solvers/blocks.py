@@ -1,0 +1,213 @@
+"""Minimisers over rows that come in blocks, more of them than memory holds (theory, section 4).
+
+Value, slope and curvature of a smooth objective with a ridge penalty are sums over the blocks, so Newton's
+method takes a pass over the rows a step. For LAD and the quantile loss the rows far from 0 are a linear
+term, as in `newton`: those near 0 are kept, and a pass says whether any other has changed its side.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ..losses import Loss
+from .envelope import gram, newton_step
+from .newton import APPROACH, APPROACH_STEPS, coarse_size, multipliers_method, start_at, typical
+from .problem import Problem, Solution
+
+__all__ = ["BlockProblem", "minimise_blocks"]
+
+Blocks = Iterator[tuple[np.ndarray, np.ndarray]]
+_TRIALS = 30  # lengths of a step
+_SETTLED = 1e-9  # relative gradient from which on a step must halve it
+
+
+@dataclass(frozen=True)
+class BlockProblem:
+    """As `Problem`, without lasso and tilt.
+
+    Attributes
+    ----------
+    rows : function
+        Gives blocks of rows (b, p) and responses (b,) in units of the fit, the same ones in each pass.
+    n : int
+        Number of rows.
+    loss : Loss
+    ridge : (p,) array
+        Positive.
+    sample : tuple
+        Some of the rows (m, p) and responses (m,).
+    """
+
+    rows: Callable[[], Blocks]
+    n: int
+    loss: Loss
+    ridge: np.ndarray
+    sample: tuple[np.ndarray, np.ndarray]
+
+    def residuals(self, theta: np.ndarray) -> Blocks:
+        """Rows (b, p) and residuals (b,), block by block."""
+        for X, v in self.rows():
+            yield X, v - X @ theta
+
+
+class _Sums(NamedTuple):
+    """Gradient (p,), sizes that its rounding errors are relative to (p,), Hessian (p, p), objective."""
+
+    gradient: np.ndarray
+    size: np.ndarray
+    hessian: np.ndarray
+    fun: float
+
+
+def minimise_blocks(problem: BlockProblem, *, tol: float = 1e-8, max_iter: int = 1000) -> Solution:
+    """The minimiser; residuals and multipliers of the rows are left out of the `Solution`."""
+    X, v = problem.sample
+    none = np.zeros(X.shape[1])
+    few = Problem(X, v, problem.loss, problem.ridge * len(v) / problem.n, none)
+    coarse, nit = multipliers_method(few, start_at(few, none), max_iter, narrowest=0.03)
+    if problem.loss.kind == "step":
+        return _by_near_rows(problem, coarse.theta, tol, max_iter, nit)
+    theta, here, steps = _newton(problem, coarse.theta, None, max_iter)
+    return _solution(problem, theta, here.gradient, 0.0, here.fun, tol, nit + steps)
+
+
+def _solution(
+    problem: BlockProblem, theta: np.ndarray, e: np.ndarray, slack: float, fun: float, tol: float, nit: int
+) -> Solution:
+    """The `Solution` with the certificate of `certify`, from sums over the rows."""
+    gap = slack + 0.5 * float(np.sum(np.square(e) / problem.ridge))
+    success = gap <= tol * max(1.0, abs(fun))
+    message = "converged" if success else f"duality gap {gap:.2g} is above the tolerance {tol:g}"
+    none = np.empty(0)
+    l1 = np.zeros(len(theta))
+    return Solution(theta, none, none, l1, e, math.sqrt(2.0 * gap), gap, fun, success, message, nit)
+
+
+def _sums(problem: BlockProblem, theta: np.ndarray, eps: float | None) -> _Sums:
+    """Sums over the rows at ``theta``; of the loss's Moreau envelope of width ``eps`` where it is given."""
+    loss, p = problem.loss, len(theta)
+    pull, squares, hessian = np.zeros(p), np.zeros(p), np.diag(problem.ridge)
+    slopes = 0.0
+    fun = 0.5 * float(problem.ridge @ np.square(theta))
+    for X, r in problem.residuals(theta):
+        u = loss.derivative(r) if eps is None else loss.prox_slope(r, eps)
+        w = loss.curvature(r) if eps is None else loss.prox_curvature(u, eps)
+        pull += X.T @ u
+        hessian += gram(X, w)
+        squares += np.einsum("ij,ij->j", X, X)
+        slopes += float(u @ u)
+        fun += float(np.sum(loss.value(r)))
+    shrink = problem.ridge * theta
+    size = np.maximum(np.sqrt(squares * slopes) + np.abs(shrink), 1e-300)
+    return _Sums(shrink - pull, size, hessian, fun)
+
+
+def _newton(
+    problem: BlockProblem, theta: np.ndarray, eps: float | None, most: int
+) -> tuple[np.ndarray, _Sums, int]:
+    """Newton's method from ``theta``, until rounding errors or for ``most`` steps."""
+    here = _sums(problem, theta, eps)
+    previous = math.inf
+    for steps in range(most + 1):
+        error = float(np.max(np.abs(here.gradient) / here.size))
+        if error <= 1e-15 or steps == most or (error <= _SETTLED and error > 0.5 * previous):
+            break
+        previous = error
+        found = _along(problem, theta, -newton_step(here.hessian, here.gradient), here.gradient, eps)
+        if found is None:
+            break
+        theta, here = found
+    return theta, here, steps
+
+
+def _along(
+    problem: BlockProblem, theta: np.ndarray, step: np.ndarray, gradient: np.ndarray, eps: float | None
+) -> tuple[np.ndarray, _Sums] | None:
+    """A point along ``step`` where the slope is at most half its size at ``theta``, and the sums there."""
+    start = float(gradient @ step)
+    low, high, low_slope, high_slope = 0.0, math.inf, start, math.inf
+    length = 1.0
+    for _ in range(_TRIALS if start < 0 else 0):
+        made = _sums(problem, theta + length * step, eps)
+        slope = float(made.gradient @ step)
+        if abs(slope) <= -0.5 * start:
+            return theta + length * step, made
+        if slope < 0:
+            low, low_slope = length, slope
+        else:
+            high, high_slope = length, slope
+        share = low_slope / (low_slope - high_slope) if math.isfinite(high) else 0.5
+        length = low + (high - low) * min(max(share, 0.1), 0.9) if math.isfinite(high) else 4.0 * length
+    return None
+
+
+def _by_near_rows(
+    problem: BlockProblem, theta: np.ndarray, tol: float, max_iter: int, nit: int
+) -> Solution:
+    """The minimiser for slopes that are steps, with the rows near 0 alone in memory."""
+    loss = problem.loss
+    X, v = problem.sample
+    scale = typical(v - X @ theta)
+    width = APPROACH * scale
+    theta, _, steps = _newton(problem, theta, width, APPROACH_STEPS)
+    nit += steps
+    size = coarse_size(problem.n, len(theta))
+    near: dict[int, np.ndarray] = {}
+    while True:
+        far = np.sort(np.abs(v - X @ theta))
+        cut = far[min(math.ceil(size * len(far) / problem.n), len(far) - 1)]
+        small = _near(problem, theta, float(cut), near)
+        guess = loss.prox_slope(small.residuals(theta), width)
+        found, steps = multipliers_method(small, start_at(small, theta, guess), max_iter, scale=scale)
+        nit += steps
+        made, wrong = _checked(problem, theta, found.theta, found.u, near)
+        theta = found.theta
+        if not wrong or nit >= max_iter:
+            return _solution(problem, theta, *made, tol, nit)
+        size *= 2
+
+
+def _near(problem: BlockProblem, theta: np.ndarray, cut: float, near: dict[int, np.ndarray]) -> Problem:
+    """The problem of the rows whose residuals are at most ``cut``, and of those that were near before; the
+    others are its tilt. ``near`` has their places in each block, and is brought up to date."""
+    X_near, v_near = [], []
+    tilt = np.zeros(len(theta))
+    for place, (X, v) in enumerate(problem.rows()):
+        r = v - X @ theta
+        close = np.abs(r) <= cut
+        close[near.get(place, [])] = True
+        tilt -= X.T @ np.where(close, 0.0, problem.loss.derivative(r))
+        near[place] = np.flatnonzero(close)
+        X_near.append(X[close])
+        v_near.append(v[close])
+    rows, responses = np.vstack(X_near), np.concatenate(v_near)
+    return Problem(rows, responses, problem.loss, problem.ridge, np.zeros(len(theta)), tilt)
+
+
+def _checked(
+    problem: BlockProblem, before: np.ndarray, theta: np.ndarray, u: np.ndarray, near: dict[int, np.ndarray]
+) -> tuple[tuple[np.ndarray, float, float], bool]:
+    """Stationarity residual, slack and objective at ``theta`` with multipliers ``u`` of the near rows and
+    the slopes that the others had ``before``; and whether any has changed its side, which is near then."""
+    loss = problem.loss
+    e, slack = problem.ridge * theta, 0.0
+    fun = 0.5 * float(problem.ridge @ np.square(theta))
+    first, wrong = 0, False
+    for place, (X, v) in enumerate(problem.rows()):
+        which = near[place]
+        slopes = loss.derivative(v - X @ before)
+        slopes[which] = u[first : first + len(which)]
+        first += len(which)
+        r = v - X @ theta
+        e = e - X.T @ slopes
+        slack += float(np.sum(loss.fenchel_gap(r, slopes)))
+        fun += float(np.sum(loss.value(r)))
+        off = r * slopes < 0
+        off[which] = False
+        if off.any():
+            wrong = True
+            near[place] = np.union1d(which, np.flatnonzero(off))
+    return (e, max(slack, 0.0), fun), wrong
