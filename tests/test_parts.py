@@ -101,12 +101,11 @@ def test_units_are_those_of_the_columns_in_memory():
     assert parted._fitted.centre == whole._fitted.centre and parted._fitted.scale == whole._fitted.scale
 
 
-def test_ties_and_a_scale_without_quartiles():
+def test_a_scale_where_the_quartiles_are_one():
     data = DATA.assign(y=np.where(np.arange(N) % 7 == 0, DATA.y.round(), 0.0))
-    for loss in ("huber", "squared"):
-        whole, parted = both("y ~ x + g", data, loss=loss, penalty=0.1)
-        assert parted._fitted.scale == pytest.approx(location_scale(whole._design.y)[1], rel=1e-12)
-        pd.testing.assert_series_equal(parted.params, whole.params, rtol=0, atol=1e-8)
+    whole, parted = both("y ~ x + g", data, loss="squared")
+    assert parted._fitted.scale == pytest.approx(location_scale(whole._design.y)[1], rel=1e-12)
+    pd.testing.assert_series_equal(parted.params, whole.params, rtol=0, atol=1e-8)
 
 
 @pytest.mark.filterwarnings("ignore:stability makes up:stabconf.StabilityWarning")
