@@ -28,12 +28,12 @@ __all__ = [
     "both_sides",
     "both_sides_of_parts",
     "design_rows",
-    "evaluate",
     "right_side",
     "term_values",
 ]
 
 Missing = Literal["drop", "raise"]
+_Frames = Callable[[], Iterator[pd.DataFrame]]
 
 _BOX = type(patsy.builtins.C(()))  # what C(...) makes
 _LEVELS = ("string", "integer", "floating")  # values that are coded here, as pandas calls them
@@ -205,11 +205,7 @@ def learn(
 
 
 def _learned(
-    kind: type[OnceFactor],
-    sides: Sequence[Iterable[Any]],
-    frames: Callable[[], Iterator[pd.DataFrame]],
-    scope: Mapping[str, Any],
-    missing: Missing,
+    kind: type, sides: Sequence[Iterable[Any]], frames: _Frames, scope: Mapping[str, Any], missing: Missing
 ) -> tuple[list[list[Any]], list[patsy.DesignInfo]]:
     """Terms with factors of this kind, and their designs as frames have them that come one by one."""
     terms = [
@@ -298,10 +294,7 @@ def both_sides(
 
 
 def both_sides_of_parts(
-    formula: str,
-    sides: Sequence[Sequence[Any]],
-    frames: Callable[[], Iterator[pd.DataFrame]],
-    scope: Mapping[str, Any],
+    formula: str, sides: Sequence[Sequence[Any]], frames: _Frames, scope: Mapping[str, Any]
 ) -> list[patsy.DesignInfo]:
     """The same designs, learned from frames that come one by one, as often as patsy asks."""
     with _formula_errors(formula):

@@ -99,14 +99,13 @@ def summarise_parted(results: _Results, design: Any, solution: Any) -> FitSummar
     model = results.model
     left = [
         ("Dep. Variable:", shortened(design.response, 20)),
-        ("Loss:", shortened(model.loss.describe(), 20)),
-        ("Penalty:", shortened(model.penalty.describe(), 20)),
+        *_model_lines(model, model.loss.describe()),
     ]
     right = [
         ("No. Observations:", str(results.nobs)),
         ("Rows dropped:", str(design.count_dropped)),
         ("Residual scale:", _number(results.scale)),
-        ("Converged:", f"{'yes' if results.converged else 'NO'}, {solution.nit} steps"),
+        _converged(results, solution.nit),
     ]
     tables = [
         _formula_table("Regularised robust regression", model.formula),
