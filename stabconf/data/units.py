@@ -30,6 +30,7 @@ __all__ = [
 MAD_TO_SD = 1.4826  # standard deviations of normal errors in their median absolute size
 _IQR_TO_SD = 1.349
 _MEAN_TO_SD = 1.2533
+_FIRST = 100  # rows that show for most columns that they have more than two values
 _INDICATOR = 0.5  # scale of a column made of categories: that of a balanced indicator
 
 
@@ -145,14 +146,19 @@ def column_units(
     p = X.shape[1]
     if not standardize:
         return ColumnUnits(np.zeros(p), np.ones(p)), np.zeros(p, dtype=bool)
-    low = X.min(axis=0)
-    high = X.max(axis=0)
-    own = np.flatnonzero(~kinds.categorical)  # columns whose scale is their own
-    X_own = X if len(own) == p else np.take(X, own, axis=1)
+    columns = np.ascontiguousarray(X.T)  # whose statistics take a quarter of the time
+    low = columns.min(axis=1)
+    high = columns.max(axis=1)
+    middle = columns.mean(axis=1)
     two_values, sd = np.zeros(p, dtype=bool), np.ones(p)
-    two_values[own] = np.all((low[own] == X_own) | (high[own] == X_own), axis=0)
-    sd[own] = X_own.std(axis=0)
-    mean = np.zeros(p) if kinds.intercept is None else X.mean(axis=0)
+    for j in np.flatnonzero(~kinds.categorical).tolist():  # whose scale is their own
+        some, column = columns[j, :_FIRST], columns[j]
+        two_values[j] = np.all((some == low[j]) | (some == high[j])) and np.all(
+            (column == low[j]) | (column == high[j])
+        )
+        from_middle = column - middle[j]
+        sd[j] = np.sqrt(from_middle @ from_middle / len(column))
+    mean = np.zeros(p) if kinds.intercept is None else middle
     parts = {j: float(np.std(part)) for j, part in kinds.parts.items()}
     return units_from(ColumnStatistics(mean, sd, low, high, two_values, parts), kinds)
 
