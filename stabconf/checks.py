@@ -11,17 +11,6 @@ import numpy as np
 
 from .errors import DataWarning, InputError, InputTypeError, warn_user
 
-__all__ = [
-    "DEFAULT_ALPHA",
-    "check_alpha",
-    "check_candidates",
-    "check_numbers",
-    "check_one_alpha",
-    "check_shares",
-    "is_count",
-    "is_number",
-]
-
 DEFAULT_ALPHA = 0.05  # wherever none is given
 _MEANT = 0.9  # an alpha from here on is taken for a confidence level, and questioned
 

@@ -35,8 +35,6 @@ from .show.plots import comparison_size
 from .show.report import check_path
 from .study.comparison import Comparison, compare_in_scope
 
-__all__ = ["main"]
-
 _ASKED = ("conditional", "groups", "units")  # options of the intervals, where they are given
 _PIPE = 141  # what shells give a program that a closed pipe has ended
 _FIT_EXAMPLES = """examples:

@@ -11,8 +11,6 @@ import pandas as pd
 
 from .results.fitting import fit, fit_quantiles
 
-__all__ = ["ALPHA", "FORMULA", "households", "run_demo"]
-
 FORMULA = "foodexp ~ income"
 ALPHA = 0.1
 _THIRDS = ["poorest third", "middle third", "richest third"]

@@ -12,23 +12,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
 
-__all__ = [
-    "StabconfError",
-    "InputError",
-    "InputTypeError",
-    "FormulaError",
-    "AssumptionError",
-    "WorkerError",
-    "StabconfWarning",
-    "ConvergenceWarning",
-    "StabilityWarning",
-    "SampleSizeWarning",
-    "DataWarning",
-    "MismatchWarning",
-    "quietly",
-    "warn_user",
-]
-
 _QUIET = ContextVar("quiet", default=False)  # each thread has its own, as filters of warnings have not
 
 

@@ -13,8 +13,6 @@ from .errors import InputError
 if sys.platform != "win32":  # where two writers of one comparison are not kept apart
     import fcntl
 
-__all__ = ["alone_in_folder", "check_folder", "write_whole"]
-
 
 def check_folder(path: str | PathLike[str], argument: str) -> Path:
     """The path of a file to write, once it is known that its folder is there; errors name ``argument``."""

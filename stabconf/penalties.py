@@ -15,9 +15,6 @@ from numpy.typing import ArrayLike
 from .checks import is_number
 from .errors import InputError, InputTypeError
 
-__all__ = ["Penalty", "Ridge", "ElasticNet", "NoPenalty", "PENALTIES", "as_penalty"]
-
-
 _JOINT = ("group", "fused", "nuclear", "variation", "trend", "owl", "sorted")  # of several coefficients
 
 

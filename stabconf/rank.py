@@ -14,17 +14,6 @@ from typing import Protocol
 
 import numpy as np
 
-__all__ = [
-    "Peers",
-    "Rank",
-    "Scoring",
-    "ceil_rank",
-    "conformal_rank",
-    "kth_of_blocks",
-    "kth_of_lines",
-    "kth_smallest",
-]
-
 Index = int | slice | np.ndarray
 Some = slice | np.ndarray
 _EVERY = slice(None)

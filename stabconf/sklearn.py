@@ -30,8 +30,6 @@ from .penalties import Penalty
 from .results.fitting import fit
 from .results.options import Numbers, Side
 
-__all__ = ["ConformalRegressor"]
-
 _BLOCK = 100  # terms in one pair of parentheses, which spares the parser a deep nest
 
 

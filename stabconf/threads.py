@@ -12,8 +12,6 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["one_thread"]
-
 
 class _OneThread(ContextDecorator):
     """A decorator and a context; entries may be nested, and come from several Python threads at once."""

@@ -13,8 +13,6 @@ import pandas as pd
 from ..checks import is_count, is_number
 from ..errors import InputError, InputTypeError
 
-__all__ = ["MISSING", "OUTSIDE", "crossed", "group_labels"]
-
 MISSING, OUTSIDE = "(missing)", "(outside)"
 _MOST_VALUES = 30  # a number with more different values than this wants bins
 

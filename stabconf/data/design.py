@@ -33,8 +33,6 @@ from .frames import (
 from .units import ColumnUnits, column_units
 from .unseen import new_row_error, placed_rows, row_values, values_as_columns
 
-__all__ = ["Design", "Unseen", "build_design"]
-
 Unseen = Literal["raise", "nan"]
 
 

@@ -22,16 +22,6 @@ from .formulas import formula_errors, names_in
 from .frames import by_label, check_duplicates, lacking, plain_columns
 from .units import ColumnKinds
 
-__all__ = [
-    "Evaluated",
-    "at_both",
-    "both_sides",
-    "both_sides_of_parts",
-    "design_rows",
-    "right_side",
-    "term_values",
-]
-
 Missing = Literal["drop", "raise"]
 _Frames = Callable[[], Iterator[pd.DataFrame]]
 

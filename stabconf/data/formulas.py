@@ -18,21 +18,6 @@ import patsy
 from ..errors import FormulaError
 from .frames import by_label, copied, has_labels
 
-__all__ = [
-    "TRANSFORMS",
-    "caller_scope",
-    "codes_of",
-    "column_of",
-    "columns_in",
-    "factor_codes",
-    "formula_errors",
-    "formula_hint",
-    "is_column",
-    "names_in",
-    "sides_of",
-    "taken_from",
-]
-
 # patsy's transforms: they learn from the frame they are given, so terms that go by row must not have them.
 TRANSFORMS = {name: getattr(patsy.builtins, name) for name in set(patsy.builtins.__all__) - {"C", "Q"}}
 

@@ -14,30 +14,10 @@ from typing import Any, Literal
 import narwhals as nw
 import numpy as np
 import pandas as pd
-from narwhals.typing import IntoFrame
+from narwhals.typing import IntoFrame as IntoFrame
 
 from ..checks import is_number
 from ..errors import DataWarning, InputError, InputTypeError, warn_user
-
-__all__ = [
-    "IntoFrame",
-    "as_frame",
-    "by_label",
-    "check_column",
-    "check_duplicates",
-    "check_finite",
-    "check_new_column",
-    "collected",
-    "column_or_call",
-    "copied",
-    "has_labels",
-    "in_kind",
-    "lacking",
-    "listed",
-    "numbers",
-    "plain_columns",
-    "warn_of_levels",
-]
 
 _PLAIN = (np.dtype(float), np.dtype(np.int64))
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")  # as pandas calls them

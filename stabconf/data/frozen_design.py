@@ -19,8 +19,6 @@ from .design import Design
 from .formulas import TRANSFORMS
 from .units import ColumnKinds
 
-__all__ = ["FrozenDesign"]
-
 _KEPT = (  # attributes that have no entry per training row
     *("formula", "names", "predictors", "response", "transformed", "unseen"),
     *("_info", "_left", "_outside", "_place", "_responding", "_scope"),

@@ -18,8 +18,6 @@ from ..rank import Peers
 from .design import Design
 from .frames import by_label, column_or_call, numbers
 
-__all__ = ["Groups", "Ranking", "as_ranking"]
-
 _NAMED = 5  # groups that a message names
 
 

@@ -26,8 +26,6 @@ from .frozen_design import FrozenDesign
 from .table_files import read_table
 from .units import ColumnKinds, ColumnStatistics, ColumnUnits
 
-__all__ = ["PartedDesign", "StoredRows", "TableParts", "learn_design"]
-
 _BLOCK = 2**20  # numbers that are read at a time
 
 

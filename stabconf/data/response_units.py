@@ -16,8 +16,6 @@ from ..errors import InputError, InputTypeError
 from .design import Design
 from .formulas import column_of
 
-__all__ = ["ResponseUnits", "as_units"]
-
 Transform = Callable[[np.ndarray], Any]
 
 

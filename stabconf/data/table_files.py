@@ -14,8 +14,6 @@ import pandas as pd
 from ..errors import InputError
 from ..files import check_folder, write_whole
 
-__all__ = ["check_table_path", "read_table", "table_kind", "write_table"]
-
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _PACKED = (".gz", ".bz2", ".xz", ".zip")
 

@@ -15,18 +15,6 @@ import numpy as np
 
 from ..rank import ceil_rank
 
-__all__ = [
-    "MAD_TO_SD",
-    "ColumnKinds",
-    "ColumnStatistics",
-    "ColumnUnits",
-    "column_units",
-    "location_scale",
-    "location_scale_from",
-    "spans_constant",
-    "units_from",
-]
-
 MAD_TO_SD = 1.4826  # standard deviations of normal errors in their median absolute size
 _IQR_TO_SD = 1.349
 _MEAN_TO_SD = 1.2533

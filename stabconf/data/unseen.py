@@ -18,8 +18,6 @@ from .frames import listed
 if TYPE_CHECKING:
     from .design import Design
 
-__all__ = ["new_row_error", "placed_rows", "row_values", "values_as_columns"]
-
 Columns = dict[Any, pd.Series]
 
 

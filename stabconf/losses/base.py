@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike
 from ..checks import is_number
 from ..errors import InputError
 
-__all__ = ["FallingCurvature", "Loss", "SlopeKind", "require", "require_positive"]
-
 SlopeKind = Literal["step", "line", "bending"]
 
 

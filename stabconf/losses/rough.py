@@ -15,8 +15,6 @@ from ..checks import is_number
 from .base import FallingCurvature, Loss, SlopeKind, require, smallest_size
 from .smooth import Squared
 
-__all__ = ["LAD", "Linex", "Power", "Quantile"]
-
 
 class _Step(Loss):
     """``up * r`` above 0 and ``-down * r`` below: shared by LAD and the quantile loss."""

@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike
 
 from .base import FallingCurvature, SlopeKind, require_positive
 
-__all__ = ["Huber", "LogCosh", "PseudoHuber", "Squared"]
-
 
 @dataclass(frozen=True)
 class Squared(FallingCurvature):

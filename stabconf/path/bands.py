@@ -13,8 +13,6 @@ from ..rank import Rank
 from .lines import Piece, Scores, ties_of, ways_of
 from .polyline import Polyline, Ray
 
-__all__ = ["BandEnds", "BandPath", "BandRows", "ends_within"]
-
 
 @dataclass(frozen=True)
 class BandRows:

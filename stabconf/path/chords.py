@@ -11,8 +11,6 @@ import numpy as np
 
 from ..solvers import Problem, minimise
 
-__all__ = ["chord_fits"]
-
 _STEPS = 12
 _PIVOT = 1e-6  # least share of a row's weight that others have too, in a step without it
 _ENOUGH, _ROUGH = 1e-11, 1e-8  # of the stationarity residual: to stop at, and to be content with

@@ -22,8 +22,6 @@ from scipy import linalg
 
 from ..solvers import Problem, Solution
 
-__all__ = ["ClippedFit", "Systems", "system"]
-
 _TERMS = 40, 0.5  # in all, and per unknown: above both an inverse is made anew
 
 

@@ -12,8 +12,6 @@ import numpy as np
 
 from .clipped import ClippedFit, Systems, system
 
-__all__ = ["Corners", "Followed", "follow"]
-
 Corners = tuple[np.ndarray, np.ndarray]  # where a path bends: positions (K,) and coefficients (K, p)
 
 _STEPS = 4  # steps per coefficient and watched row before a path is given up

@@ -13,8 +13,6 @@ import numpy as np
 
 from ..rank import Rank
 
-__all__ = ["Piece", "Scores", "decided_prefix", "merge", "ties_of", "uncovered", "ways_of"]
-
 Piece = tuple[float, float]  # a closed interval
 Line = tuple[np.ndarray, np.ndarray]  # values at 0 and slopes, one per row
 _PARALLEL = 1e-11  # lines whose slopes differ by less, relative to them, never part on a ray

@@ -16,8 +16,6 @@ from .clipped import ClippedFit
 from .lines import Piece, Scores, ties_of, ways_of
 from .tilted import Refit, Tilted, both_ways
 
-__all__ = ["Polyline", "Ray", "polylines"]
-
 Ray = tuple[np.ndarray, float]  # movement of the coefficients (p,) and of the new residual per unit
 
 

@@ -22,17 +22,6 @@ from ..solvers import Problem, Solution, certify
 from .clipped import ClippedFit
 from .following import Corners, Followed, follow
 
-__all__ = [
-    "Refit",
-    "Tilted",
-    "both_ways",
-    "crossover",
-    "leave_one_out",
-    "runs_away",
-    "sharpened",
-    "tilted_fits",
-]
-
 Refit = Callable[[np.ndarray], tuple[np.ndarray, float]]  # fresh coefficients and their radius at a tilt
 
 _CHUNK = 512  # new rows at a time

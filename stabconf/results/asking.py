@@ -39,8 +39,6 @@ from .options import (
 if TYPE_CHECKING:
     from .base import BaseResults
 
-__all__ = ["Asked", "Rows", "ask_intervals", "given_options", "make_arrays", "ranked"]
-
 _NO_OPTIONS = {"self", "exog", "alpha", "method", "side", "unknown", "__class__"}
 _NO_DIFFERENCE = {"units", "n_jobs", "progress"}  # options that leave the intervals as they are
 _KEPT_CALLS = 4  # calls whose intervals are kept, so that tables, figures and reports make them once,

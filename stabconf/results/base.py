@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from .estimator import EstimatorSpec
     from .regression import ModelSpec
 
-__all__ = ["BaseResults"]
-
 
 class BaseResults(SavedResults):
     """Labels on what the array modules compute.

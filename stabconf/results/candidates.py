@@ -20,8 +20,6 @@ from .options import Groups, New, Numbers, Options, PerRow, Units
 if TYPE_CHECKING:
     from .base import BaseResults
 
-__all__ = ["BOUNDED", "PValues", "ask_one_sided", "ask_own_p", "ask_p_values", "label_sets"]
-
 # p-values, and their bounds where there are any, of one row (p,) at candidates (g,), among its peers or
 # along a design, or along None: (1 or more, g); where z_hat is given, it is told these responses too (b,).
 PValues = Callable[..., np.ndarray]

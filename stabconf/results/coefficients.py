@@ -7,8 +7,6 @@ from ..data.design import Design
 from ..data.units import ColumnUnits
 from ..sets.training import Fitted
 
-__all__ = ["Coefficients"]
-
 
 class Coefficients:
     """A part of results that have ``_fitted``."""

@@ -27,8 +27,6 @@ from .candidates import BOUNDED, PValues, ask_p_values
 from .figures import Figures
 from .options import New, Numbers, PerRow, Side, Units, as_responses, shows_options
 
-__all__ = ["EstimatorResults", "EstimatorSpec", "FittedResults", "check_estimator"]
-
 
 @dataclass(frozen=True)
 class EstimatorSpec:

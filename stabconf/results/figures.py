@@ -38,8 +38,6 @@ from .showing import (
 )
 from .tables import By
 
-__all__ = ["Axes", "Figures"]
-
 Axes: TypeAlias = Any  # matplotlib's, which only figures import
 
 _LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)

@@ -28,8 +28,6 @@ from .quantiles import QuantileResults
 from .regression import ModelSpec, Results
 from .several import SeveralResults
 
-__all__ = ["fit", "fit_in_scope", "fit_quantiles"]
-
 
 def fit(
     formula: str,

@@ -18,8 +18,6 @@ from ..losses import Loss
 from ..sets import Intervals
 from ..sets.intervals import Pieces
 
-__all__ = ["PER_LEVEL", "box_frame", "interval_frame", "level_frame", "warn_about", "warn_of_thresholds"]
-
 # Attributes of an interval frame that are those of its `Intervals`; and those that differ by level.
 _KEPT = ("method", "bound", "side", "alpha", "k", "n", "certified", "guarantee", "stability_share")
 PER_LEVEL = {"tol", "loose", "k", "stability_share", "pieces", "empty", "guarantee", "groups"}

@@ -22,8 +22,6 @@ from .options import Groups, Level, New, Options, PerRow, Side
 from .showing import known_responses, shown_of
 from .tables import Tables
 
-__all__ = ["ObservedResults"]
-
 # Options of intervals that p-values have too, and those that do not change which responses are inside.
 _SHARED = ("side", "groups", "weights", "conditional")
 _NEUTRAL = {"method", "tol", "budget", "units", "n_jobs", "progress"}

@@ -15,26 +15,7 @@ from ..data.design import Design
 from ..data.frames import IntoFrame, by_label
 from ..errors import InputError, InputTypeError
 from ..sets import Along, Clusters, FixedScale, LearnedScale
-from ..sets.score import Side
-
-__all__ = [
-    "Bound",
-    "Folds",
-    "Groups",
-    "Level",
-    "New",
-    "Numbers",
-    "Options",
-    "PerRow",
-    "Side",
-    "Table",
-    "Units",
-    "as_along",
-    "as_folds",
-    "as_responses",
-    "as_scale",
-    "shows_options",
-]
+from ..sets.score import Side as Side
 
 # Types of what a user may give; None is "not given", and for new rows "the training rows".
 Table: TypeAlias = pd.DataFrame | Mapping[str, Sequence[Any]] | IntoFrame

@@ -31,8 +31,6 @@ from .options import New, Numbers, Side
 from .predictor import Predictor
 from .regression import ModelSpec, Results
 
-__all__ = ["PartedResults"]
-
 
 class PartedResults(Coefficients, BaseResults):
     """A fitted model whose training rows are not in memory; made by `stabconf.fit` of a dask frame.

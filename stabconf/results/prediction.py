@@ -14,8 +14,6 @@ from .options import Level, New, Numbers, Options, as_scale
 if TYPE_CHECKING:
     from .base import BaseResults
 
-__all__ = ["Prediction"]
-
 
 class Prediction:
     """Predictions at some rows, with intervals on request; made by `Results.get_prediction`.

@@ -24,8 +24,6 @@ from .options import Level, New, Options, Units
 if TYPE_CHECKING:
     from .regression import ObjectiveResults
 
-__all__ = ["Predictive"]
-
 Step = Literal["upper", "lower"]
 _WIDENED = 1e-5  # of the spread of a row's steps: bands that are wider are so for a reason
 

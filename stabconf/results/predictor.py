@@ -23,8 +23,6 @@ from .options import New, Numbers, Options, Side, Units
 if TYPE_CHECKING:
     from .regression import ModelSpec
 
-__all__ = ["Predictor", "check_methods"]
-
 
 def check_methods(methods: str | Sequence[str]) -> tuple[str, ...]:
     """Methods that a predictor is made for."""

@@ -25,8 +25,6 @@ from .figures import Figures
 from .options import New, Numbers, Side, Units, shows_options
 from .regression import EachResults, ModelSpec, Results
 
-__all__ = ["QuantileResults"]
-
 _OPTIONS = ("groups", "weights", "conditional", "bound", "transductive", "unseen", "in_range", "units")
 _WIDE = 2.0  # ranges of the training responses: a wider band is one that the new response decides
 

@@ -33,8 +33,6 @@ from .predictive import Predictive
 from .predictor import Predictor, check_methods
 from .stability import StabilityResults
 
-__all__ = ["EachResults", "ModelSpec", "ObjectiveResults", "Results"]
-
 
 @dataclass(frozen=True)
 class ModelSpec:

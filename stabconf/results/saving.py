@@ -11,8 +11,6 @@ from .._version import __version__
 from ..errors import InputError, InputTypeError, StabconfWarning, warn_user
 from ..files import write_whole
 
-__all__ = ["SavedResults", "load"]
-
 _MARK = "stabconf results"  # opens a file, with the versions
 _PACKAGES = ("numpy", "scipy", "pandas", "patsy", "statsmodels")
 

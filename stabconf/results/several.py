@@ -31,8 +31,6 @@ from .regression import EachResults, ModelSpec, Results
 from .showing import evenly, ranks_of, responses_of
 from .tables import By, Tables
 
-__all__ = ["SeveralResults"]
-
 _BOXES = 6  # that a figure shows, unless told
 _JOINT = "jointly"
 _OPTIONS = {"groups", "weights", "transductive", "unseen"}

@@ -27,20 +27,6 @@ from .options import Level, New, Numbers, Options, Units
 if TYPE_CHECKING:
     from .base import BaseResults
 
-__all__ = [
-    "as_penalties",
-    "check_judged",
-    "coverage_by",
-    "evenly",
-    "known_responses",
-    "mean_finite",
-    "ranks_of",
-    "responses_of",
-    "shown_of",
-    "shown_of_levels",
-    "stability_path",
-]
-
 _WAYS: dict[str, dict[str, Any]] = {
     "exact": {"method": "exact"},
     "stable": {"method": "stable"},

@@ -17,8 +17,6 @@ from ..stability import BOUNDS, default_bound, named_constants
 from .figures import Axes, Figures
 from .options import Bound, New
 
-__all__ = ["StabilityResults"]
-
 
 class StabilityResults(Figures):
     """Results that know how far a row can move them.

@@ -22,8 +22,6 @@ from .base import BaseResults
 from .options import Level, New, Options
 from .showing import evenly, shown_of
 
-__all__ = ["By", "Tables"]
-
 By: TypeAlias = str | Mapping[str, Any] | Sequence[Any] | None
 
 _SUMMARY_ROWS = 20  # exact intervals of so many take less time than ten fits

@@ -25,8 +25,6 @@ from .request import Request
 from .score import DIRECTIONS, Score, Side
 from .thresholds import Along
 
-__all__ = ["BandFits", "band_conformity", "exact_band", "stable_band"]
-
 _CHUNK = 512  # rows that share the training rows which can decide
 _ENTRIES = 2_000_000
 _BENDS = 20  # of a path, about

@@ -21,8 +21,6 @@ from .frozen import FrozenSets, stable_tables
 from .score import Side, as_score
 from .training import Fitted, Model, in_loss_unit, solved
 
-__all__ = ["BlockRows", "check_blocks", "fit_blocks", "residual_scale_of_blocks", "tables_of_blocks"]
-
 _SAMPLE = 20_000  # rows that are looked at first
 
 

@@ -26,8 +26,6 @@ from .request import Request
 from .score import FixedScale, Score
 from .thresholds import Along
 
-__all__ = ["SeveralFits", "box_conformity", "exact_boxes", "joint_p", "score_unit", "stable_boxes"]
-
 _PERFECT = 1e-6  # of the response's scale: residuals below it are rounding errors of a perfect fit
 _ENTRIES = 2_000_000
 _CHUNK = 64  # rows, also the step of the progress bar

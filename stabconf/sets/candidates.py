@@ -22,8 +22,6 @@ from .request import check_side
 from .score import Score, Side
 from .thresholds import Along
 
-__all__ = ["check_bound", "conformity", "exact_p", "row_tau", "spread_out"]
-
 _ENTRIES = 2_000_000
 
 

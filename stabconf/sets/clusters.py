@@ -13,8 +13,6 @@ from ..errors import AssumptionError, InputError
 from ..rank import Peers, conformal_rank
 from .intervals import Intervals
 
-__all__ = ["Clusters"]
-
 
 @dataclass(frozen=True)
 class Clusters:

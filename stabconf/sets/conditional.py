@@ -21,8 +21,6 @@ from .request import Request
 from .score import DIRECTIONS, Score
 from .thresholds import Scores
 
-__all__ = ["conditional_set"]
-
 
 @dataclass(frozen=True)
 class _Term:

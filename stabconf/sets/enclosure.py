@@ -20,8 +20,6 @@ from .intervals import Intervals, ranked_intervals
 from .request import Request
 from .score import DIRECTIONS, Score
 
-__all__ = ["Enclosure", "enclose", "enclosed", "stable", "steepest_moves"]
-
 _ROUNDS = 2
 _ROUNDS_FROM_AFAR = 60
 _DOUBLINGS = 60

@@ -28,8 +28,6 @@ from .request import Request
 from .score import DIRECTIONS, Score
 from .thresholds import Along
 
-__all__ = ["TAUS", "EstimatorFits", "PinnedEstimator", "estimator_conformity", "refit_p", "tau_in_words"]
-
 _TIES = 1e-11  # of the largest prediction: smaller differences of scores are ties
 _REFITS = 5  # responses at which an estimate of tau refits
 _SAFETY = 2.0  # by which it multiplies the largest movement

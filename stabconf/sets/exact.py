@@ -21,8 +21,6 @@ from .request import Request
 from .score import DIRECTIONS, Score
 from .smooth import Ends, SmoothSets, contractions, unknown
 
-__all__ = ["ClippedSets", "closed_residuals", "exact_set"]
-
 _LOOSE = 1e-4  # of the scale: ends that are looser are worth a warning
 _JOIN = 1e-9  # in units of the fit: pieces nearer than this are one
 _FITS = 20

@@ -21,8 +21,6 @@ import numpy as np
 from ..errors import InputError
 from .request import generator
 
-__all__ = ["SHARE", "STREAMS", "Evidence", "check_rows", "weigh"]
-
 STREAMS = ("level", "spread", "covariates")
 SHARE = 1.0 / 6.0  # of the level for each of six tests: a bet and a test of uniformity of each stream
 _JUMP = 0.01  # of the capital is spread over the bets before each row, so that a late change is not missed

@@ -37,8 +37,6 @@ from ..solvers import (
 from ..stability import BaseFit
 from .training import Parts, Solving, linear
 
-__all__ = ["LEARNED", "Fits", "LeftOut", "Residuals"]
-
 LEARNED = ", given the units learned in training"  # what a guarantee is given
 
 Residuals = tuple[np.ndarray, np.ndarray, np.ndarray]  # training rows' (g, n), new row's (g,), ties (g,)

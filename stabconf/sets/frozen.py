@@ -22,8 +22,6 @@ from .intervals import Intervals, ranked_intervals
 from .request import Method, Request
 from .score import Side
 
-__all__ = ["FROZEN_METHODS", "FrozenSets", "stable_tables"]
-
 _ENTRIES = 180_000  # numbers of stable tables, which are below 1.5 MB
 
 

@@ -28,8 +28,6 @@ from .request import Request, generator
 from .score import Score
 from .thresholds import Scores
 
-__all__ = ["cross", "cv_plus", "ends_around", "fit_without", "jackknife_plus", "split", "split_units"]
-
 _ENTRIES = 2_000_000
 
 

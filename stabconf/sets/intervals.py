@@ -8,18 +8,6 @@ import numpy as np
 
 from ..rank import Peers
 
-__all__ = [
-    "Intervals",
-    "Pieces",
-    "assumed",
-    "clipped",
-    "cut",
-    "guarantee",
-    "join",
-    "opened",
-    "ranked_intervals",
-]
-
 Pieces = Sequence[tuple[float, float]]
 _PER_ROW = ("lower", "upper", "inner_lower", "inner_upper", "surcharge", "tau", "k", "n", "tol", "centre")
 

@@ -18,8 +18,6 @@ from ..rank import Rank
 if TYPE_CHECKING:
     from joblib import Parallel
 
-__all__ = ["Work", "in_chunks", "progress_bar"]
-
 _CHUNK = 1000  # rows; also the step of the progress bar
 _PATIENCE = 3.0  # seconds before a bar appears unasked
 

@@ -38,8 +38,6 @@ from .parallel import in_chunks
 from .request import Request
 from .score import Score, level_end
 
-__all__ = ["PinnedFits", "batch", "interpolation", "replace_one"]
-
 _SPREAD = (-1.0, 0.0, 1.0)  # default responses of a batch: the prediction, and a scale to either side
 _PUBLISHED = 3.0  # times tau where fits are interpolated, in the paper
 _ROUNDING = 1e-13

@@ -7,8 +7,6 @@ import numpy as np
 
 from .fits import Fits
 
-__all__ = ["errors_of", "pseudo_r2"]
-
 _HALVINGS = 80
 
 

@@ -17,8 +17,6 @@ from .parallel import in_chunks
 from .request import Request
 from .score import DIRECTIONS
 
-__all__ = ["grid", "root"]
-
 _DOUBLINGS = 60
 _TRIES = 10
 P = Callable[..., np.ndarray]  # p-values of one row at candidates

@@ -21,18 +21,6 @@ from .score import SIDES, FixedScale, LearnedScale, Score, Side, as_score
 from .thresholds import Along
 from .user_score import PairScore
 
-__all__ = [
-    "BAND_METHODS",
-    "ESTIMATOR_METHODS",
-    "METHODS",
-    "SEVERAL_METHODS",
-    "Method",
-    "Request",
-    "check_side",
-    "generator",
-    "make_intervals",
-]
-
 # Options whatever the method, where the results can honour them.
 ALWAYS = ("side", "groups", "weights", "transductive", "unseen", "in_range", "units")
 Part = tuple[np.ndarray, Peers]  # some of the new rows, and the training rows that they are ranked among

@@ -27,8 +27,6 @@ from .enclosure import Enclosure
 from .fits import Fits
 from .score import Score
 
-__all__ = ["scanned_set"]
-
 _FAR = 1000.0  # a residual, in scales, where no finite end is certain
 _STEEP = 1e6  # or one with this slope, if that is nearer
 _GROWTH = 10.0  # of the length that is tried first at the next fit

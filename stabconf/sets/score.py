@@ -15,21 +15,6 @@ import numpy as np
 from ..errors import AssumptionError, InputError, InputTypeError
 from ..losses import Loss
 
-__all__ = [
-    "DIRECTIONS",
-    "EVERY",
-    "SCORES",
-    "SIDES",
-    "FixedScale",
-    "FunctionScore",
-    "LearnedScale",
-    "Rows",
-    "Score",
-    "Side",
-    "as_score",
-    "level_end",
-]
-
 Side = Literal["two-sided", "upper", "lower"]
 Rows = slice | np.ndarray
 Lines = list[tuple[np.ndarray, np.ndarray]]

@@ -20,8 +20,6 @@ from .fits import Fits
 from .scan import scanned_set
 from .score import Score
 
-__all__ = ["Ends", "Slow", "SmoothSets", "contractions", "unknown"]
-
 # Ends on one side in units of the fit, one row per rank (len(ranks), m): infinite where a set has none, NaN
 # where it must be taken apart piece by piece; and how far outside of the exact one an end may be.
 Ends = tuple[np.ndarray, np.ndarray]

@@ -13,8 +13,6 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg
 
-__all__ = ["Along", "Scores"]
-
 _HAIR = 1e-9  # by which the level is lowered: of fits that tie the lowest is meant, as ceil does for ranks
 _FEASIBLE = 1e-11  # excess of a multiplier that is none
 _JITTER = 1e-12  # of the largest score: no two rows are tied

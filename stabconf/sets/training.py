@@ -14,18 +14,6 @@ from ..penalties import Penalty
 from ..solvers import SOLVERS, Problem, Solution, TieBreak, minimise, smallest_norm
 from ..threads import one_thread
 
-__all__ = [
-    "Fitted",
-    "Model",
-    "Parts",
-    "Solving",
-    "fit_rows",
-    "in_loss_unit",
-    "linear",
-    "residual_scale",
-    "solved",
-]
-
 Solving = dict[str, Any]  # options of `minimise`
 _PERFECT = 1e-6  # of the response's scale: residuals below it are rounding errors of a perfect fit
 

@@ -14,8 +14,6 @@ from ..checks import is_number
 from ..errors import InputError, InputTypeError
 from .score import EVERY, FunctionScore, Rows, level_end
 
-__all__ = ["PairScore", "UserScore"]
-
 _ROUNDING = 1e-9
 
 

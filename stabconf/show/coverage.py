@@ -22,17 +22,6 @@ from .tables import percent
 if TYPE_CHECKING:
     from .shown import Shown
 
-__all__ = [
-    "Leverages",
-    "Ranks",
-    "coverage_along",
-    "coverage_line",
-    "coverage_table",
-    "covered_counts",
-    "parts_along",
-    "shortfalls",
-]
-
 TAIL = 0.025  # on either side
 _PARTS = 10  # along the predictions,
 _PART_ROWS = 20  # with at least so many rows each, where there are as many

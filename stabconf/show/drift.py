@@ -19,8 +19,6 @@ from .tables import shortened
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["ExchangeabilityCheck"]
-
 _LEVEL = 0.05
 _TESTS = 6  # which share the level: a bet and a test of uniformity for each of three scores
 _FEW = 30  # new rows below which only a gross departure shows

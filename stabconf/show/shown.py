@@ -17,8 +17,6 @@ from ..errors import InputError
 from .coverage import Leverages, Ranks, coverage_line
 from .tables import Table, cell, percent
 
-__all__ = ["Shown", "WidthReport", "width_report"]
-
 _QUANTILES = {"min": 0.0, "q25": 0.25, "median": 0.5, "q75": 0.75, "max": 1.0}
 _RANGE = ("expected_lower", "expected_upper")
 

@@ -19,19 +19,6 @@ from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 from ..data.design import Design
 from .tables import Table, cell, latex_escaped, percent, shortened, told_apart
 
-__all__ = [
-    "FitSummary",
-    "add_intervals",
-    "constants_note",
-    "stability_lines",
-    "summarise",
-    "summarise_estimator",
-    "summarise_model",
-    "summarise_parted",
-    "summarise_quantiles",
-    "summarise_several",
-]
-
 _WIDTH = 78
 _R2 = "Errors are those at the training rows. Pseudo R-squared is 1 - loss of the fit / loss of a constant."
 

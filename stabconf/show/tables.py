@@ -9,8 +9,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import takewhile
 
-__all__ = ["Table", "cell", "latex_escaped", "markdown_escaped", "percent", "shortened", "told_apart"]
-
 _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",

@@ -17,8 +17,6 @@ from .envelope import gram, newton_step
 from .newton import APPROACH, APPROACH_STEPS, coarse_size, multipliers_method, start_at, typical
 from .problem import Problem, Solution
 
-__all__ = ["BlockProblem", "minimise_blocks"]
-
 Blocks = Iterator[tuple[np.ndarray, np.ndarray]]
 _TRIALS = 30  # lengths of a step
 _SETTLED = 1e-9  # relative gradient from which on a step must halve it

@@ -18,8 +18,6 @@ from .newton import active_set, certified, multipliers_method, start_at, typical
 from .problem import Problem, Solution
 from .ties import column_rank, vanishes
 
-__all__ = ["by_scipy", "by_statsmodels"]
-
 _TIGHT = 1e-10  # of HiGHS: the smallest tolerance that it takes
 _ROUNDED = 1e-6  # of QuantReg: residuals below it weigh as if they were this large
 _INSIDE = 1e-9  # distance from its bounds of a slope that is within them

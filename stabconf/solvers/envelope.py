@@ -14,8 +14,6 @@ from scipy.linalg import lapack
 
 from .problem import Problem
 
-__all__ = ["Envelope", "Point", "envelope_of", "gram", "minimise_envelope", "newton_step"]
-
 _WIDE, _MANY = 1.2, 100  # columns per row, and in all, from which on Newton systems are of the rows
 _STEEP = 1e9  # curvature against the penalty above which they are not
 _CHUNK = 8192  # rows per block of a Gram matrix: bounds the extra memory, fits the cache

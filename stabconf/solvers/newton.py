@@ -18,18 +18,6 @@ from .envelope import Envelope, Point, envelope_of, gram, minimise_envelope, new
 from .problem import Problem, Solution, certify
 from .ties import vanishes
 
-__all__ = [
-    "APPROACH",
-    "APPROACH_STEPS",
-    "active_set",
-    "by_newton",
-    "certified",
-    "coarse_size",
-    "multipliers_method",
-    "start_at",
-    "typical",
-]
-
 _SAMPLE = 1.5  # rows of the first, coarse fit, and of the working set, per root of n p
 APPROACH, APPROACH_STEPS = 0.05, 3  # width and number of steps on all rows before a working set
 _FINISH = 5e-4  # width from which on an exact finish is tried

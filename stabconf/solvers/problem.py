@@ -13,8 +13,6 @@ import numpy as np
 
 from ..losses import Loss
 
-__all__ = ["Problem", "Solution", "certify"]
-
 
 @dataclass(frozen=True)
 class Problem:

@@ -15,8 +15,6 @@ from scipy import linalg
 
 from .problem import Problem, Solution, certify
 
-__all__ = ["TieBreak", "column_rank", "smallest_norm", "vanishes", "vanishing_ridge"]
-
 _VANISHING = 1e-9  # ridge weight per row, in units of the columns, that stands for one tending to 0
 _NEGLIGIBLE = 2.0  # in units of the weights that vanish, which depend on the rows
 _BELOW_L1 = 1e-4

@@ -15,8 +15,6 @@ from scipy import linalg
 from ..rank import Rank, Scoring
 from ..solvers import Problem, Solution
 
-__all__ = ["STEEPEST", "BaseFit", "InverseRoot", "Level", "Metric", "inverse_root", "made_metric"]
-
 Level = np.ndarray | float  # one per norm, or one for all
 
 _CHUNK = 16384  # rows per block

@@ -16,8 +16,6 @@ from ..solvers import BlockProblem
 from .base_fit import STEEPEST, BaseFit, InverseRoot, Level, Metric, inverse_root, made_metric
 from .frozen import FrozenFit, Nearest, assembled, kept_count, least_move, metrics_for
 
-__all__ = ["BlockFit", "frozen_from_blocks"]
-
 Values = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of rows (b, p) and residuals (b,)
 
 

@@ -9,8 +9,6 @@ import numpy as np
 
 from ..losses import Loss
 
-__all__ = ["largest_loss", "named_constants", "needs_range"]
-
 
 def needs_range(loss: Loss) -> bool:
     """Whether the constants hold only for responses in the range of the training ones."""

@@ -14,8 +14,6 @@ from ..rank import Rank, Scoring
 from .base_fit import BaseFit, InverseRoot, Level, Metric
 from .moves import WORN, region_growth
 
-__all__ = ["FrozenFit", "Nearest", "assembled", "frozen_fit", "kept_count", "least_move", "metrics_for"]
-
 _FAR = 100.0  # times the largest norm of a training row: up to there curvature regions are kept
 _LEAST = 1000  # rows
 _HALVINGS = 80

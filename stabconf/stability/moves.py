@@ -21,8 +21,6 @@ from ..rank import Rank, Scoring, kth_of_lines
 from .base_fit import BaseFit, Metric
 from .constants import largest_loss, needs_range
 
-__all__ = ["BOUNDS", "WORN", "Reach", "default_bound", "reach", "region_growth"]
-
 Group = tuple[slice | np.ndarray, Metric, np.ndarray, np.ndarray]  # which, metric, norms, move
 
 _FINE, _COARSE, _FEW = 1.5, 4.0, 5000  # growth of curvature regions up to so many rows, and above

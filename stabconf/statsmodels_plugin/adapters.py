@@ -26,8 +26,6 @@ from ..penalties import NoPenalty, Penalty
 from .design import design_of, removed
 from .penalty import given_penalty, recovered_penalty
 
-__all__ = ["CLUSTERED", "Recipe", "kind_of", "objective_of", "unsupported", "unwrapped"]
-
 _SUPPORTED = (
     "supported are, with exact sets, OLS, WLS, their fit_regularized (elastic net), QuantReg and RLM with "
     "a convex norm; by refits, GLM, models of counts and shares, RLM with any norm, GEE and MixedLM"

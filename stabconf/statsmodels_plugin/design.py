@@ -22,8 +22,6 @@ from ..data.units import ColumnKinds
 from ..data.unseen import new_row_error, placed_rows
 from ..errors import InputError
 
-__all__ = ["ModelDesign", "design_of", "removed"]
-
 
 def removed(what: str) -> InputError:
     """An error about data that a result no longer has."""

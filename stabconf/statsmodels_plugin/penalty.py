@@ -15,8 +15,6 @@ from ..checks import is_number
 from ..errors import InputError
 from ..penalties import Penalty
 
-__all__ = ["CoefficientPenalty", "given_penalty", "recovered_penalty"]
-
 _MISFIT = 1e-6
 
 

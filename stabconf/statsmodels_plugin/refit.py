@@ -28,8 +28,6 @@ from ..errors import AssumptionError, DataWarning, InputError, warn_user
 from .adapters import CLUSTERED, kind_of, unsupported
 from .design import design_of, removed
 
-__all__ = ["PREDICTED", "Refit", "refit_of"]
-
 PREDICTED = ("offset", "exposure", "exog_infl", "exog_precision")  # what predictions take per row
 _PER_ROW = (*PREDICTED, "var_weights", "weights", "n_trials", "groups", "time", "exog_re")
 _NOT_GIVEN = ("missing_idx", "formula", "model_spec", "design_info", "freq_weights", "exog_vc")

@@ -25,8 +25,6 @@ from ..sets import HELD_OUT_METHODS, Clusters, EstimatorFits, Intervals, clipped
 from ..show.summary import FitSummary, summarise_estimator
 from .refit import PREDICTED, Refit
 
-__all__ = ["Input", "RefittedResults", "check_agreement"]
-
 Input: TypeAlias = str | list[str] | Callable[[pd.DataFrame], Any]
 _AGREE = 1e-6  # of the response's standard deviation
 

@@ -26,8 +26,6 @@ from ..sets import Fits
 from ..show.summary import FitSummary, summarise_model
 from .adapters import Recipe
 
-__all__ = ["StatsmodelsResults"]
-
 Found = TypeVar("Found")
 _SOLVING: dict[str, Any] = {"solver": "auto", "tol": 1e-8, "max_iter": 1000}
 

@@ -30,8 +30,6 @@ from ..results.regression import ObjectiveResults
 from ..sets import ESTIMATOR_METHODS, METHODS, Method, progress_bar
 from ..show.plots import draw_comparison
 
-__all__ = ["Comparison", "compare", "compare_in_scope", "oracle"]
-
 _KEYS = ["method", "penalty", "repeat"]
 _MEASURES = ["coverage", "length", "infinite", "time"]
 

@@ -27,8 +27,6 @@ from ..results.showing import as_penalties, mean_finite, shown_of
 from ..sets import generator, progress_bar
 from ..show.plots import draw_criterion
 
-__all__ = ["Selection", "select_penalty"]
-
 _PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 Criterion = Literal["width", "loss"]
 _CRITERIA: dict[Criterion, str] = {

@@ -14,8 +14,6 @@ from .style import BAND, BLACK, BLUE, GREY, PALE, RED, legend, new_axes, short
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_conformity", "draw_predictive"]
-
 _TAILS = 0.01  # share of the steps on either side that need not be in sight
 _MARGIN = 0.3  # of the range between them, to either side
 

@@ -31,15 +31,6 @@ from .style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "draw_coverage",
-    "draw_coverage_along",
-    "draw_coverage_by",
-    "draw_criterion",
-    "draw_drift",
-    "draw_stability",
-]
-
 _METHODS: dict[str, dict[str, Any]] = {
     "exact": {"color": BLACK, "marker": "o", "linestyle": "-"},
     "stable": {"color": BLUE, "marker": "s", "linestyle": "--"},

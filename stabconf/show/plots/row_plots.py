@@ -15,8 +15,6 @@ from .style import BAND, BLACK, BLUE, GREY, MANY, draw_judged, legend, new_axes,
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_intervals", "draw_pairs"]
-
 
 def draw_intervals(
     shown: Shown,

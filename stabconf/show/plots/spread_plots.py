@@ -27,8 +27,6 @@ from .style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["comparison_size", "draw_comparison", "draw_influence", "draw_residuals", "draw_widths"]
-
 _FEW = 300  # points of a group up to which each is drawn
 _PARTS = 10  # of the rows along the axis of residuals,
 _PART_ROWS = 10  # with at least so many rows each

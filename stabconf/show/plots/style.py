@@ -10,26 +10,6 @@ from ..tables import shortened, told_apart
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "BAND",
-    "BLACK",
-    "BLUE",
-    "GREEN",
-    "GREY",
-    "ORANGE",
-    "PALE",
-    "MANY",
-    "PALE_PALETTE",
-    "RED",
-    "draw_judged",
-    "legend",
-    "new_axes",
-    "point_size",
-    "right_axes",
-    "short",
-    "shorts",
-]
-
 BLACK, ORANGE, GREEN, BLUE = "#000000", "#e69f00", "#009e73", "#0072b2"
 RED, GREY = "#d55e00", "#767676"
 BAND = "#b9d9ee"  # sky on white: light enough for dark points, dark enough for print

@@ -11,8 +11,6 @@ from ...data.design import Design
 from ..shown import Shown
 from ..tables import Table, cell, percent
 
-__all__ = ["Background", "data_checks", "leverages"]
-
 _SHOWN = 10  # labels, and new rows, that are listed
 _LEVELS = 30  # levels of a category that are listed
 

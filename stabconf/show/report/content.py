@@ -21,8 +21,6 @@ from .background import Background, data_checks
 from .listing import interval_csv, interval_facts, interval_table, lead_sentence, listed_names
 from .pictures import Picture, coverage_figure, drift_figure, interval_figure, pair_figure, width_figure
 
-__all__ = ["Content", "collect", "collect_joint"]
-
 _SPREAD = 10  # rows from which on their widths have a figure
 _PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "patsy", "matplotlib")
 _CITE = (

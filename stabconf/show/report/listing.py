@@ -11,8 +11,6 @@ import pandas as pd
 from ..shown import Shown, WidthReport
 from ..tables import Table, cell, percent, told_apart
 
-__all__ = ["interval_csv", "interval_facts", "interval_table", "lead_sentence", "listed_names"]
-
 _ROWS = 200  # intervals that are listed
 _COLUMNS = 8  # of the model that are listed beside them
 _LETTERS = 26  # of a category

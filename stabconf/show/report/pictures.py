@@ -17,8 +17,6 @@ from ..tables import percent
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Picture", "coverage_figure", "drift_figure", "interval_figure", "pair_figure", "width_figure"]
-
 _WIDTH = 6.8  # inches
 _MARGIN = 0.1  # inches about a figure
 _TICKS = 5
