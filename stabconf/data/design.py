@@ -16,7 +16,7 @@ import pandas as pd
 
 from ..errors import FormulaError, InputError, InputTypeError
 from . import formulas
-from .factors import at_both, both_sides, design_rows, right_side, term_values
+from .factors import at_both, both_sides, design_rows, right_side
 from .frames import (
     as_frame,
     by_label,
@@ -221,7 +221,7 @@ class Design:
         frame = self.frame_of(new)
         names = {"np": np, "pd": pd, **(scope or {}), **self._scope}
         codes = self._codes(term, frame, argument)
-        return {code: term_values(code, frame, names, argument) for code in codes}
+        return {code: formulas.term_values(code, frame, names, argument) for code in codes}
 
     def terms(self, term: str, new: object, argument: str) -> dict[str, Any]:
         """The same as arrays (m,) or Categoricals, where terms may have patsy's transforms."""

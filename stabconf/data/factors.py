@@ -1,12 +1,11 @@
 """The factors of a formula, each evaluated and coded once, and the columns that they make.
 
-`design` learns whole formulas here and puts new rows through them; groups, tables and figures go by single
-terms, through `term_values`. patsy learns levels, knots and means. Evaluating factors and writing columns,
-with patsy's result, is done here: text becomes codes of levels by hashing, not value by value, columns are
-written in blocks of rows, and one row costs little more than its look-ups.
+`design` learns whole formulas here and puts new rows through them. patsy learns levels, knots and means.
+Evaluating factors and writing columns, with patsy's result, is done here: text becomes codes of levels by
+hashing, not value by value, columns are written in blocks of rows, and one row costs little more than its
+look-ups.
 """
 
-import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,8 +17,8 @@ import patsy
 from patsy.categorical import categorical_to_int
 
 from ..errors import FormulaError, InputError
-from .formulas import formula_errors, names_in
-from .frames import by_label, check_duplicates, lacking, plain_columns
+from .formulas import names_in
+from .frames import plain_columns
 from .units import ColumnKinds
 
 Missing = Literal["drop", "raise"]
@@ -380,31 +379,3 @@ def design_rows(
     places = np.arange(count) if asked is None else np.flatnonzero(asked)
     rows[places[made.kept]] = made.matrix(info)
     return rows
-
-
-def term_values(code: str, frame: pd.DataFrame, scope: Mapping[str, Any], argument: str) -> pd.Series:
-    """A column, or an expression of columns and names of ``scope``, at the rows of a frame, by position.
-
-    Examples
-    --------
-    >>> frame = pd.DataFrame({"g": ["a", "b"], "x": [1.0, None]}, index=[7, 8])
-    >>> term_values("C(g)", frame, {}, "by").tolist(), term_values("x > 5", frame, {}, "by").tolist()
-    (['a', 'b'], [False, nan])
-    """
-    if code in frame.columns:
-        check_duplicates(frame, [code], "the frame")
-        return frame[code].reset_index(drop=True)
-    columns = plain_columns(frame, names_in(code), "the frame")
-    names = {"C": lambda values, *more: values, "Q": lambda name: columns[name], **scope}
-    problem = f"{argument}={code!r} is neither a column nor a term of a formula"
-    with formula_errors(problem, "; use columns that training and new rows have"):
-        known = {str(name): columns[name] for name in columns}
-        values = patsy.EvalEnvironment([names]).eval(code, inner_namespace=known)
-    if np.ndim(values) > 1:
-        raise FormulaError(f"{argument}={code!r} has several columns: give terms of one column, in a list")
-    if np.shape(values) != (len(frame),):
-        raise InputError(f"{argument}={code!r} has {np.size(values)} values for {len(frame)} rows")
-    values = pd.Series(by_label(values, frame.index, f"{argument}={code!r}")).reset_index(drop=True)
-    if any(isinstance(node, ast.Compare) for node in ast.walk(ast.parse(code, mode="eval"))):
-        values = values.mask(lacking(columns, len(frame)))  # else False where a value is missing
-    return values

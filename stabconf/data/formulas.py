@@ -1,7 +1,8 @@
 """Formulas as text: names, factors, columns, and what to write instead of what cannot be used.
 
-`factors` evaluates them. Hints are for the slips of people who come from R; they read the formula as it
-stands, for what cannot be parsed has no terms.
+`factors` evaluates whole ones, `term_values` a single term, by which groups, tables and figures go. Hints
+are for the slips of people who come from R; they read the formula as it stands, for what cannot be parsed
+has no terms.
 """
 
 import ast
@@ -15,8 +16,8 @@ import numpy as np
 import pandas as pd
 import patsy
 
-from ..errors import FormulaError
-from .frames import by_label, copied, has_labels
+from ..errors import FormulaError, InputError
+from .frames import by_label, check_duplicates, copied, has_labels, lacking, plain_columns
 
 # patsy's transforms: they learn from the frame they are given, so terms that go by row must not have them.
 TRANSFORMS = {name: getattr(patsy.builtins, name) for name in set(patsy.builtins.__all__) - {"C", "Q"}}
@@ -239,3 +240,31 @@ def _functions(text: str, names: list[str]) -> list[str]:
         elif called in _INSTEAD:
             hints.append(f"{called}() is not known here: {_INSTEAD[called]}")
     return hints
+
+
+def term_values(code: str, frame: pd.DataFrame, scope: Mapping[str, Any], argument: str) -> pd.Series:
+    """A column, or an expression of columns and names of ``scope``, at the rows of a frame, by position.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"g": ["a", "b"], "x": [1.0, None]}, index=[7, 8])
+    >>> term_values("C(g)", frame, {}, "by").tolist(), term_values("x > 5", frame, {}, "by").tolist()
+    (['a', 'b'], [False, nan])
+    """
+    if code in frame.columns:
+        check_duplicates(frame, [code], "the frame")
+        return frame[code].reset_index(drop=True)
+    columns = plain_columns(frame, names_in(code), "the frame")
+    names = {"C": lambda values, *more: values, "Q": lambda name: columns[name], **scope}
+    problem = f"{argument}={code!r} is neither a column nor a term of a formula"
+    with formula_errors(problem, "; use columns that training and new rows have"):
+        known = {str(name): columns[name] for name in columns}
+        values = patsy.EvalEnvironment([names]).eval(code, inner_namespace=known)
+    if np.ndim(values) > 1:
+        raise FormulaError(f"{argument}={code!r} has several columns: give terms of one column, in a list")
+    if np.shape(values) != (len(frame),):
+        raise InputError(f"{argument}={code!r} has {np.size(values)} values for {len(frame)} rows")
+    values = pd.Series(by_label(values, frame.index, f"{argument}={code!r}")).reset_index(drop=True)
+    if any(isinstance(node, ast.Compare) for node in ast.walk(ast.parse(code, mode="eval"))):
+        values = values.mask(lacking(columns, len(frame)))  # else False where a value is missing
+    return values
