@@ -212,3 +212,16 @@ def test_a_set_is_found_where_a_lasso_leaves_no_coefficient():
     assert not res.params_standardized.any()
     ends = res.conf_int_conformal(data[:1], alpha=0.5)
     assert ends["lower"].iloc[0] < ends["upper"].iloc[0]
+
+
+def test_thousands_of_tied_responses_cost_no_more_than_others():
+    """All of them are fitted exactly: a system of their number took minutes."""
+    rng = np.random.default_rng(0)
+    n = 6000
+    data = frame_of(rng.standard_normal((n, 3)), np.where(rng.random(n) < 0.85, 0.0, rng.poisson(3.0, n)))
+    start = time.process_time()
+    res = stabconf.fit("y ~ x0 + x1 + x2", data)
+    ends = res.conf_int_conformal(data[:3], alpha=0.1)
+    assert time.process_time() - start < 10.0
+    assert res.converged and np.allclose(res.params, 0.0, atol=1e-9)
+    assert np.allclose(ends["upper"], np.quantile(data["y"], 0.9, method="higher"))

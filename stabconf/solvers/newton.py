@@ -203,18 +203,20 @@ def active_set(problem: Problem, here: Point) -> Point:
     free = np.flatnonzero(~zero)
     count = len(free)
     rows = problem.X[np.ix_(inner, free)]
-    system = np.zeros((count + len(inner), count + len(inner)))
+    # Where most responses tie, so many rows are fitted exactly that only their span is worth solving in.
+    span, few = linalg.qr(rows, mode="economic") if len(inner) > count else (np.eye(len(inner)), rows)
+    system = np.zeros((count + len(few), count + len(few)))
     system[:count, :count] = np.diag(problem.ridge[free])
-    system[:count, count:] = -rows.T
-    system[count:, :count] = rows
+    system[:count, count:] = -few.T
+    system[count:, :count] = few
     theta = np.where(zero, 0.0, here.theta)
     for _ in range(2):  # the second round only removes rounding errors
         e = problem.stationarity(theta, u, here.u1)
         off = problem.v[inner] - rows @ theta[free]
-        right = np.concatenate([-e[free], off])
+        right = np.concatenate([-e[free], span.T @ off])
         change = linalg.lstsq(system, right, lapack_driver="gelsy", check_finite=False)[0]
         theta[free] += change[:count]
-        u[inner] = np.clip(u[inner] + change[count:], -down, up)
+        u[inner] = np.clip(u[inner] + span @ change[count:], -down, up)
     held = np.clip(problem.X.T @ u - problem.tilt, -problem.lasso, problem.lasso)
     u1 = np.where(zero, held, here.u1)
     return Point(theta, problem.residuals(theta), u, u1)
