@@ -27,6 +27,7 @@ from soundness_systems import (
 
 # ridges that pick the smallest norm among tied minimisers
 VANISHING = (1e-5, 1e-7, 1e-9, 1e-11, 1e-13, 1e-15)
+KNOWN = 1e-6  # of scale and residual: with larger errors a fit is none to judge by
 
 
 @dataclass
@@ -248,7 +249,8 @@ class _Point:
             self.task, self.ridge, self.theta, self.slopes, self.signs, kept, self.slope_error
         )
         loss_jumps = self.task.loss.soft == 0
-        sound = sound and np.all(np.isfinite(error)) and (exact or (inner.any() and loss_jumps))
+        known = np.all(error <= KNOWN * (self.task.scale + np.abs(residuals)))  # False for NaN too
+        sound = sound and known and (exact or (inner.any() and loss_jumps))
         return Fitted(residuals, error, zero, sound and self._unique(), self.theta)
 
     def _strict(self):
