@@ -17,7 +17,7 @@ from stabconf.solvers import Problem, envelope, minimise
 
 CLIPPED = [LAD(), Quantile(0.8), Huber(), Squared()]
 TERMS = "stabconf.path.clipped._TERMS"  # up to how many changes inverses are updated
-FEW = "stabconf.solvers.ties._FEW"  # columns up to which fits do not move to the row space
+FEW = "stabconf.solvers.problem._FEW"  # columns up to which fits do not move to the row space
 
 
 def table(n, p, seed=0):

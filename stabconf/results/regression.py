@@ -214,12 +214,6 @@ class ObjectiveResults(StabilityResults):
     def _parts(self, rows: Rows) -> tuple[Fits, np.ndarray]:
         return self._fits, rows.as_fitted
 
-    @property
-    def _weights(self) -> tuple[np.ndarray, np.ndarray]:
-        """Ridge and lasso weights, two (p,) arrays."""
-        slopes = np.arange(len(self._design.names)) != self._design.intercept
-        return self.model.penalty.weights(self.nobs, slopes)
-
     def _with_penalty(self, strength: float) -> Self:
         """Itself refitted with another strength of the penalty."""
         penalty = as_penalty(strength, self.model.penalty.l1_ratio)
@@ -248,7 +242,7 @@ class Results(Coefficients, ObjectiveResults):
         spans = self._design.intercept is not None or self._fitted.constant is not None
         model = self.model
         sigma, _ = residual_scale(
-            self._X, self._design.y, self._weights, spans, model.standardize, model.solving
+            self._X, self._design.y, self._fitted.weights, spans, model.standardize, model.solving
         )
         return sigma
 
@@ -302,18 +296,17 @@ class Results(Coefficients, ObjectiveResults):
 
     @property
     def _objective(self) -> tuple[Loss, np.ndarray, float]:
-        return self._fitted.loss, self._weights[0], self._fitted.scale
+        return self._fitted.loss, self._fitted.weights[0], self._fitted.scale
 
     @cached_property
     def _fits(self) -> Fits:
         model, design, fitted = self.model, self._design, self._fitted
         parts = Parts(design.X, design.y, design.kinds, self._columns, model)
-        given = (self._X, design.y, fitted.loss, *self._weights)
+        given = (self._X, design.y, fitted.loss, *fitted.weights)
         if not model.standardize:
             return Fits.in_own_unit(*given, fitted.solution.x, model.solving, parts)
         units = fitted.centre, fitted.scale
-        known = fitted.ties, fitted.unique
-        return Fits(*given, *units, fitted.solution.x, model.solving, parts, known)
+        return Fits(*given, *units, fitted.solution.x, model.solving, parts, fitted.solution)
 
     def _fit_summary(self) -> FitSummary:
         return summarise(self, self._design, self._fitted.solution)

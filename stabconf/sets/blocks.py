@@ -100,7 +100,7 @@ def _solve(problem: BlockProblem, model: Model) -> Solution:
     X, v = problem.sample
     if len(v) == problem.n:  # they are all in memory
         whole = Problem(X, v, problem.loss, problem.ridge, np.zeros(X.shape[1]))
-        return solved(whole, model.solving)[0]
+        return solved(whole, model.solving)
     return minimise_blocks(problem, tol=model.solving["tol"], max_iter=model.solving["max_iter"])
 
 
@@ -117,7 +117,8 @@ def fit_blocks(rows: BlockRows, model: Model, constant: np.ndarray | None) -> Fi
     if before is not None and not before.success:
         message = f"nor did the LAD fit of the residual scale, {before.message}"
         solution = replace(solution, success=False, message=message)
-    return Fitted(centre, scale, loss, constant, solution, TieBreak(), solution)
+    weights = rows.ridge, np.zeros(len(rows.ridge))
+    return Fitted(centre, scale, loss, weights, constant, solution)
 
 
 @one_thread

@@ -90,8 +90,8 @@ class Fits:
         Options of `minimise`.
     parts : Parts or None
         Fits to some of the rows; None where units are known beforehand.
-    solved : (TieBreak, Solution) or None
-        The training fit, where it is one of this very problem: `ties`, and the solution of `problem`.
+    solved : Solution or None
+        The training fit, where it is one of this very problem.
     """
 
     X: np.ndarray
@@ -104,7 +104,7 @@ class Fits:
     start: np.ndarray
     solving: Solving
     parts: Parts | None = None
-    solved: tuple[TieBreak, Solution] | None = None
+    solved: Solution | None = None
 
     @property
     def given(self) -> str:
@@ -158,7 +158,8 @@ class Fits:
     @cached_property
     def ties(self) -> TieBreak:
         """What makes the minimiser unique (a `TieBreak`)."""
-        return smallest_norm(self.whole) if self.solved is None else self.solved[0]
+        known = None if self.solved is None else self.solved.ties
+        return known or smallest_norm(self.whole)
 
     @cached_property
     def whole(self) -> Problem:
@@ -180,7 +181,7 @@ class Fits:
     def base(self) -> BaseFit:
         """The `BaseFit`."""
         problem = self.problem
-        solution = None if self.solved is None else self.solved[1]
+        solution = None if self.solved is None else self.solved.unique
         if solution is None or not solution.success:
             solution = minimise(problem, self.ties.coordinates(self.start), **self.solving)
         if self.ties.extra is not None:  # what vanishes bounds nothing

@@ -11,7 +11,7 @@ from ..data.units import MAD_TO_SD, ColumnKinds, ColumnUnits, column_units, loca
 from ..losses import LAD, Loss
 from ..path import sharpened
 from ..penalties import Penalty
-from ..solvers import SOLVERS, Problem, Solution, TieBreak, minimise, smallest_norm
+from ..solvers import SOLVERS, Problem, Solution, solve
 from ..threads import one_thread
 
 Solving = dict[str, Any]  # options of `minimise`
@@ -41,20 +41,19 @@ class Fitted:
         Of the response: the fit is of ``(y - centre) / scale``.
     loss : Loss
         With parameters in units of that response.
+    weights : pair of (p,) arrays
+        Of ridge and lasso.
     constant : (p,) array or None
         Coefficients of design columns that add up to 1, where no column is the intercept.
     solution : Solution
-    ties, unique : TieBreak, Solution
-        What makes the minimiser unique, and the solution of that problem.
     """
 
     centre: float
     scale: float
     loss: Loss
+    weights: tuple[np.ndarray, np.ndarray]
     constant: np.ndarray | None
     solution: Solution
-    ties: TieBreak
-    unique: Solution
 
     def predict(self, rows: np.ndarray) -> np.ndarray:
         """Predictions at standardised rows (m, p), in units of the response."""
@@ -77,11 +76,11 @@ def fit_rows(
         if loss.in_unit(2.0) != loss:
             sigma, before = residual_scale(rows, y, weights, spans, True, model.solving)
             loss = in_loss_unit(loss, sigma, scale)
-    solution, ties, unique = solved(Problem(rows, (y - centre) / scale, loss, *weights), model.solving)
+    solution = solved(Problem(rows, (y - centre) / scale, loss, *weights), model.solving)
     if before is not None and not before.success:
         message = f"nor did the LAD fit of the residual scale, {before.message}"
         solution = replace(solution, success=False, message=message)
-    return Fitted(centre, scale, loss, constant, solution, ties, unique)
+    return Fitted(centre, scale, loss, weights, constant, solution)
 
 
 def residual_scale(
@@ -99,7 +98,7 @@ def residual_scale(
     """
     centre, scale = location_scale(y, 0.5 if spans else None) if standardize else (0.0, 1.0)
     problem = Problem(rows, (y - centre) / scale, LAD(), *weights)
-    solution, *_ = solved(problem, solving)
+    solution = solved(problem, solving)
     return MAD_TO_SD * scale * float(np.median(np.abs(solution.r))), solution
 
 
@@ -108,14 +107,10 @@ def in_loss_unit(loss: Loss, sigma: float, scale: float) -> Loss:
     return loss.in_unit(sigma / scale if sigma > _PERFECT * scale else 1.0)
 
 
-def solved(problem: Problem, solving: Solving) -> tuple[Solution, TieBreak, Solution]:
-    """The `Solution`, of smallest norm where several tie; what makes it unique, and as it was found."""
-    ties = smallest_norm(problem)
-    unique = ties.apply(problem)
-    found = minimise(unique, **solving)
-    if SOLVERS[solving["solver"]] is SOLVERS["auto"]:
-        found = sharpened(unique, found, ties.extra)
-    return ties.lift(problem, found, solving["tol"]), ties, found
+def solved(problem: Problem, solving: Solving) -> Solution:
+    """The `Solution` by the solver that was asked for, sharpened where that is the package's own."""
+    own = SOLVERS[solving["solver"]] is SOLVERS["auto"]
+    return solve(problem, sharpened if own else None, **solving)
 
 
 @dataclass(frozen=True)

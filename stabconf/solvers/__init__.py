@@ -13,8 +13,7 @@ from ..threads import one_thread
 from .blocks import BlockProblem, minimise_blocks
 from .borrowed import by_scipy, by_statsmodels
 from .newton import by_newton
-from .problem import Problem, Solution, certify
-from .ties import TieBreak, smallest_norm, vanishing_ridge
+from .problem import Problem, Solution, TieBreak, certify, smallest_norm, vanishing_ridge
 
 __all__ = [
     "BlockProblem",

@@ -15,8 +15,7 @@ import numpy as np
 from ..errors import InputError
 from .envelope import Envelope, Point
 from .newton import active_set, certified, multipliers_method, start_at, typical
-from .problem import Problem, Solution
-from .ties import column_rank, vanishes
+from .problem import Problem, Solution, column_rank, vanishes
 
 _TIGHT = 1e-10  # of HiGHS: the smallest tolerance that it takes
 _ROUNDED = 1e-6  # of QuantReg: residuals below it weigh as if they were this large

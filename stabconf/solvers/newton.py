@@ -15,8 +15,7 @@ import numpy as np
 from scipy import linalg
 
 from .envelope import Envelope, Point, envelope_of, gram, minimise_envelope, newton_step
-from .problem import Problem, Solution, certify
-from .ties import vanishes
+from .problem import Problem, Solution, certify, vanishes
 
 _SAMPLE = 1.5  # rows of the first, coarse fit, and of the working set, per root of n p
 APPROACH, APPROACH_STEPS = 0.05, 3  # width and number of steps on all rows before a working set

@@ -4,14 +4,31 @@
 certificate does not depend on how the point was found: from any dual candidate (one multiplier per row)
 it bounds the distance to the minimiser by the duality gap. Intervals are widened by that distance, so they
 stay valid whatever the solver did.
+
+Where several minimisers tie the one of smallest norm is meant (section 2), and `TieBreak` makes it unique.
+It is the limit of a vanishing ridge penalty. An objective of straight pieces reaches that limit at a small
+weight already. For losses with curvature it lies in the row space of the design, which is then taken as the
+space of coefficients.
+
+A ridge penalty alone keeps the minimiser in the row space too. Where columns outnumber rows that space,
+with one more coordinate for the part of a new row outside of it, is a smaller problem with the same fits.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy import linalg
 
 from ..losses import Loss
+
+_VANISHING = 1e-9  # ridge weight per row, in units of the columns, that stands for one tending to 0
+_NEGLIGIBLE = 2.0  # in units of the weights that vanish, which depend on the rows
+_BELOW_L1 = 1e-4
+_DEPENDENT = 1e-10  # columns of length 1 that are nearer than this to the span of others depend on them
+_FEW = 100  # columns up to which a smaller space is not worth having
+_ROUNDING = 1e-12  # share of a row that is outside of the row space for rounding errors alone
+_OUTSIDE = 1e-8  # share of a row outside of the row space
 
 
 @dataclass(frozen=True)
@@ -77,6 +94,8 @@ class Solution:
         Whether it converged, and what is amiss where it did not.
     nit : int
         Newton (or quasi-Newton) steps.
+    ties, unique : TieBreak and Solution, or None
+        Of what `solve` found: what makes the minimiser unique, and the solution of that problem.
     """
 
     x: np.ndarray
@@ -90,6 +109,8 @@ class Solution:
     success: bool
     message: str
     nit: int
+    ties: "TieBreak | None" = None
+    unique: "Solution | None" = None
 
 
 def certify(
@@ -131,3 +152,112 @@ def certify(
         message="converged" if success else f"duality gap {gap:.2g} is above the tolerance {tol:g}",
         nit=nit,
     )
+
+
+@dataclass(frozen=True)
+class TieBreak:
+    """What makes the minimiser of a problem unique.
+
+    ``basis`` (p, r) is an orthonormal basis of the row space, None for all coefficients; ``extra`` (p,) are
+    vanishing ridge weights, None where there are none. ``beyond`` says that a last coordinate is the part
+    of a row outside the row space, which a ridge penalty holds; fits have one new row each, so one will do.
+    """
+
+    basis: np.ndarray | None = None
+    extra: np.ndarray | None = None
+    beyond: bool = False
+
+    def apply(self, problem: Problem) -> Problem:
+        """The problem with one minimiser."""
+        if self.extra is not None:
+            return replace(problem, ridge=problem.ridge + self.extra)
+        if self.basis is None:
+            return problem
+        X = problem.X @ self.basis
+        if self.beyond:
+            X = np.column_stack([X, np.zeros(len(X))])
+        none = np.zeros(X.shape[1])
+        ridge = none + problem.ridge[0]
+        return replace(problem, X=X, ridge=ridge, lasso=none, tilt=self.coordinates(problem.tilt))
+
+    def coordinates(self, rows: np.ndarray) -> np.ndarray:
+        """Rows, or coefficients, (..., p) in the coordinates of `apply`."""
+        if self.basis is None:
+            return rows
+        inside = rows @ self.basis
+        if not self.beyond:
+            return inside
+        rest = np.linalg.norm(rows - inside @ self.basis.T, axis=-1, keepdims=True)
+        whole = np.linalg.norm(rows, axis=-1, keepdims=True)
+        rest = np.where(rest > _ROUNDING * whole, rest, 0.0)
+        return np.concatenate([inside, rest], axis=-1)
+
+    def outside(self, rows: np.ndarray) -> np.ndarray:
+        """Which rows (m, p) have a part that no training row has (bools)."""
+        if self.basis is None or self.beyond:
+            return np.zeros(len(rows), dtype=bool)
+        rest = rows - (rows @ self.basis) @ self.basis.T
+        return np.linalg.norm(rest, axis=1) > _OUTSIDE * np.linalg.norm(rows, axis=1)
+
+    def lift(self, problem: Problem, solution: Solution, tol: float) -> Solution:
+        """The `Solution` of the problem itself from that of the problem with one minimiser."""
+        if self.basis is None and self.extra is None:
+            return replace(solution, ties=self, unique=solution)
+        theta = solution.x
+        if self.basis is not None:
+            theta = self.basis @ theta[: self.basis.shape[1]]
+        l1 = solution.l1_multipliers if self.basis is None else np.zeros(len(theta))
+        made = certify(problem, theta, solution.multipliers, l1, tol=tol, nit=solution.nit)
+        # Multipliers carry the vanishing weights: whether it converged is known with them.
+        success, message = solution.success, solution.message
+        return replace(made, success=success, message=message, ties=self, unique=solution)
+
+
+def smallest_norm(problem: Problem) -> TieBreak:
+    """The `TieBreak` of a problem."""
+    if np.all(problem.ridge > 0):
+        return _row_space(problem)
+    if problem.loss.kind == "step":
+        return vanishing_ridge(problem)
+    rank = column_rank(problem.X)
+    if rank == problem.X.shape[1]:
+        return TieBreak()
+    if problem.ridge.any() or problem.lasso.any():
+        return vanishing_ridge(problem)
+    return TieBreak(basis=np.ascontiguousarray(linalg.svd(problem.X, full_matrices=False)[2][:rank].T))
+
+
+def _row_space(problem: Problem) -> TieBreak:
+    """The `TieBreak` of a problem that has one minimiser already: a smaller space where there is one."""
+    n, p = problem.X.shape
+    if p <= max(n + 1, _FEW) or problem.lasso.any() or np.ptp(problem.ridge) > 0:
+        return TieBreak()
+    return TieBreak(basis=linalg.qr(problem.X.T, mode="economic")[0], beyond=True)
+
+
+def vanishing_ridge(problem: Problem) -> TieBreak:
+    """The `TieBreak` that adds vanishing ridge weights where there are none."""
+    squares = np.einsum("ij,ij->j", problem.X, problem.X)
+    most = float(np.max(squares, initial=0.0))
+    least = float(np.min(squares[squares > 0], initial=most))
+    weight = _VANISHING * max(least, 1e-8 * most) or _VANISHING
+    lasso = problem.lasso[problem.lasso > 0]
+    if len(lasso):  # against which it must vanish too
+        weight = min(weight, _BELOW_L1 * float(np.min(lasso)))
+    return TieBreak(extra=np.where(problem.ridge > 0, 0.0, weight))
+
+
+def vanishes(problem: Problem) -> bool:
+    """Whether the ridge part of a problem is none, or does no more than break ties."""
+    alone = vanishing_ridge(replace(problem, ridge=np.zeros(len(problem.ridge))))
+    return alone.extra is not None and bool(np.all(problem.ridge <= _NEGLIGIBLE * alone.extra))
+
+
+def column_rank(X: np.ndarray) -> int:
+    """Number of columns that do not depend on others, whatever their units."""
+    norms = np.linalg.norm(X, axis=0)
+    columns = X[:, norms > 0] / norms[norms > 0]
+    if not columns.size:
+        return 0
+    triangle = linalg.qr(columns, mode="r", pivoting=True)[0]
+    return int(np.count_nonzero(np.abs(np.diag(triangle)) > _DEPENDENT))

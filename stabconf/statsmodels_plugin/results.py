@@ -124,6 +124,12 @@ class StatsmodelsResults(ObjectiveResults):
         return theta
 
     @property
+    def _weights(self) -> tuple[np.ndarray, np.ndarray]:
+        """Ridge and lasso weights, two (p,) arrays."""
+        slopes = np.arange(len(self._design.names)) != self._design.intercept
+        return self.model.penalty.weights(self.nobs, slopes)
+
+    @property
     def _objective(self) -> tuple[Loss, np.ndarray, float]:
         return self.recipe.loss, self._weights[0], self.recipe.scale
 
