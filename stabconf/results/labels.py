@@ -14,7 +14,6 @@ from ..data.design import Design
 from ..data.groups import Ranking
 from ..data.response_units import ResponseUnits
 from ..errors import SampleSizeWarning, StabilityWarning, warn_user
-from ..losses import Loss
 from ..sets import Intervals
 from ..sets.intervals import Pieces
 
@@ -111,12 +110,10 @@ def warn_about(made: list[Intervals], model: Any, ranking: Ranking | None) -> No
             fix = "use method='root' or 'split', or a smaller tau if you know one"
             warn_user(f"tau makes up {share:.0%} of the mean width: {fix}", StabilityWarning)
         return
-    n = int(np.max(made[0].n, initial=0))
-    where = f"loss {model.loss.describe()}, penalty {model.penalty.describe()} and n = {n}"
     open_rows = max(intervals.open_rows for intervals in made)
     loosest = max(made, key=lambda each: np.count_nonzero(each.loose))
     if open_rows:
-        text = f"{open_rows} intervals are infinite, for {_why_open(made[0], model.loss, where)}"
+        text = f"{open_rows} intervals are infinite, for {_why_open(made[0], model)}"
         warn_user(text, StabilityWarning)
     elif np.any(loosest.loose):
         warn_user(
@@ -128,7 +125,14 @@ def warn_about(made: list[Intervals], model: Any, ranking: Ranking | None) -> No
         )
     elif share > _LARGE:
         fix = "use method='exact', raise penalty or add rows"
+        where = _where(made[0], model)
         warn_user(f"stability makes up {share:.0%} of the mean width with {where}: {fix}", StabilityWarning)
+
+
+def _where(intervals: Intervals, model: Any) -> str:
+    """The model and the number of rows, in words."""
+    n = int(np.max(intervals.n, initial=0))
+    return f"loss {model.loss.describe()}, penalty {model.penalty.describe()} and n = {n}"
 
 
 def warn_of_thresholds(made: list[Intervals], formula: str, labels: pd.Index) -> bool:
@@ -178,8 +182,9 @@ def _too_few(intervals: Intervals, ranking: Ranking | None) -> str:
     )
 
 
-def _why_open(intervals: Intervals, loss: Loss, where: str) -> str:
+def _why_open(intervals: Intervals, model: Any) -> str:
     """Why a set has no finite end, and what to do about it."""
+    loss, where = model.loss, _where(intervals, model)
     if intervals.method == "grid":
         return "the sets reach the end of the grid: use method='exact'"
     if intervals.bound == "dual":
