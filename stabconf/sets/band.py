@@ -20,8 +20,7 @@ from .boxes import joint_p
 from .candidates import parts_of
 from .fits import Fits
 from .intervals import Intervals, Pieces, ranked_intervals
-from .parallel import Work, in_chunks
-from .request import Request
+from .request import Request, Work
 from .score import DIRECTIONS, Score, Side
 from .thresholds import Along
 
@@ -81,7 +80,7 @@ def exact_band(fits: BandFits, asked: Request) -> list[Intervals]:
     order = np.argsort(np.linalg.norm(rows, axis=1))  # rows that are alike share what can decide them
     work = Work(rows[order], [peers.take(order).rank(alpha).within() for alpha in asked.alphas])
     chunk = partial(_chunk, fits, asked.side)
-    found = in_chunks(chunk, work, asked.n_jobs, asked.progress, size=_CHUNK) if len(rows) else []
+    found = asked.in_chunks(chunk, work, _CHUNK) if len(rows) else []
     loose = np.zeros(len(rows))
     loose[order] = np.concatenate([each for _, each in found]) if found else 0.0
     centre = fits.fits[1].centre

@@ -21,8 +21,7 @@ from ..stability import Reach, default_bound, needs_range, reach
 from .candidates import candidate_p, parts_of
 from .fits import Fits
 from .intervals import Intervals, ranked_intervals
-from .parallel import Work, in_chunks
-from .request import Request
+from .request import Request, Work
 from .score import FixedScale, Score
 from .thresholds import Along
 
@@ -222,8 +221,7 @@ def exact_boxes(fits: SeveralFits, asked: Request) -> list[Intervals]:
     if finite and len(rows):
         work = Work(rows, [peers.rank(asked.alphas[a]).within() for a in finite])
         chunk = partial(_chunk, fits, asked.tol)
-        found = in_chunks(chunk, work, asked.n_jobs, asked.progress, size=_CHUNK)
-        ends[finite] = np.concatenate(found, axis=3)
+        ends[finite] = np.concatenate(asked.in_chunks(chunk, work, _CHUNK), axis=3)
     unknown = np.isnan(ends[:, :, 0])
     if unknown.any():
         ends[:, :, :2] = np.where(unknown[:, :, None], _enclosing(fits, asked), ends[:, :, :2])

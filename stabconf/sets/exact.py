@@ -16,8 +16,7 @@ from ..path import ClippedFit, Piece, Tilted, both_ways, merge, tilted_fits
 from ..rank import Rank, kth_of_lines
 from .fits import Fits
 from .intervals import Intervals, Pieces, ranked_intervals
-from .parallel import Work, in_chunks
-from .request import Request
+from .request import Request, Work
 from .score import DIRECTIONS, Score
 from .smooth import Ends, SmoothSets, contractions, unknown
 
@@ -39,7 +38,7 @@ def exact_set(fits: Fits, asked: Request) -> list[Intervals]:
     finite = [alpha for alpha in asked.alphas if not np.all(peers.open(alpha))]
     work = Work(asked.rows, [peers.rank(alpha).within() for alpha in finite], asked.own)
     chunk = partial(_chunk, fits, asked.score, DIRECTIONS[asked.side], asked.tol, asked.budget)
-    found = in_chunks(chunk, work, asked.n_jobs, asked.progress) if finite else []
+    found = asked.in_chunks(chunk, work) if finite else []
     tilted = sum(count for _, _, count in found)
     out = []
     for alpha in asked.alphas:

@@ -23,7 +23,6 @@ from ..errors import AssumptionError, InputError
 from ..rank import Peers
 from .clusters import Clusters
 from .intervals import Intervals, assumed, join, ranked_intervals
-from .parallel import in_chunks
 from .request import Request, generator
 from .score import Score
 from .thresholds import Scores
@@ -153,9 +152,7 @@ def _made(
         if len(parts) == fits.n and asked.n_jobs != 1:
             one.without(0)  # what all such fits share is made before other processes get it
         some = partial(_held_out, one, own, parts, fitted)
-        chunks = in_chunks(
-            some, np.arange(len(parts)), asked.n_jobs, asked.progress, size=size, unit="fold"
-        )
+        chunks = asked.in_chunks(some, np.arange(len(parts)), size, "fold")
         each = [made for chunk in chunks for made in chunk]
         values, *new = zip(*each, strict=True)
         scores[ranked] = np.maximum(scores[ranked], np.concatenate(values))

@@ -1,41 +1,21 @@
 """Work on many new rows in chunks: shared among joblib's workers if asked for, with a progress bar.
 
-Methods that follow paths or refit call `in_chunks`. joblib starts fresh processes (loky), so that other
-threads, and scripts without a guard of ``__main__``, do no harm; ``joblib.parallel_config`` chooses another
-backend, a cluster's say.
+Methods that follow paths or refit come here by `Request.in_chunks`. joblib starts fresh processes (loky),
+so that other threads, and scripts without a guard of ``__main__``, do no harm; ``joblib.parallel_config``
+chooses another backend, a cluster's say.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..errors import InputError, WorkerError
-from ..rank import Rank
 
 if TYPE_CHECKING:
     from joblib import Parallel
 
-_CHUNK = 1000  # rows; also the step of the progress bar
+CHUNK = 1000  # rows; also the step of the progress bar
 _PATIENCE = 3.0  # seconds before a bar appears unasked
-
-
-@dataclass(frozen=True)
-class Work:
-    """New rows, their ranks (one an alpha) and columns beside them; slices are the same for some rows."""
-
-    rows: np.ndarray
-    ranks: Sequence[Rank]
-    beside: np.ndarray | None = None
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, part: slice) -> "Work":
-        beside = None if self.beside is None else self.beside[part]
-        return Work(self.rows[part], [rank.take(part) for rank in self.ranks], beside)
 
 
 def progress_bar(total: int, unit: str, label: str, progress: bool | None) -> Any:
@@ -53,10 +33,10 @@ def progress_bar(total: int, unit: str, label: str, progress: bool | None) -> An
 
 def in_chunks(
     function: Callable[[Any], Any],
-    rows: Work | np.ndarray,
+    rows: Any,
     n_jobs: int | None = None,
     progress: bool | None = None,
-    size: int = _CHUNK,
+    size: int = CHUNK,
     unit: str = "row",
 ) -> list[Any]:
     """``function`` of each chunk of rows, in order; it must be picklable where workers are processes.

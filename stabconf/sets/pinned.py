@@ -34,7 +34,6 @@ from ..stability import BaseFit, default_bound
 from .enclosure import enclosed, steepest_moves
 from .fits import Fits
 from .intervals import Intervals, Pieces, join, ranked_intervals
-from .parallel import in_chunks
 from .request import Request
 from .score import Score, level_end
 
@@ -103,7 +102,7 @@ def _at(fits: Any, asked: Request, z_hat: np.ndarray, method: str) -> list[Inter
     if asked.bound == "dual":
         return _dual_sets(fits, asked, z_hat, method)
     chunk = partial(_of_rows, fits, asked, z_hat)
-    found = in_chunks(chunk, np.arange(len(asked.rows)), asked.n_jobs, asked.progress, size=1)
+    found = asked.in_chunks(chunk, np.arange(len(asked.rows)), size=1)
     rows = [row for part in found for row in part]
     if not rows:
         none = np.empty(0)

@@ -13,7 +13,6 @@ import numpy as np
 
 from .candidates import exact_p, spread_out
 from .intervals import Intervals, assumed, ranked_intervals
-from .parallel import in_chunks
 from .request import Request
 from .score import DIRECTIONS
 
@@ -47,7 +46,7 @@ def _by_row(
     """`Intervals` from a function that gives the ends of one row at all levels."""
     peers, m = asked.peers, len(asked.rows)
     some = partial(_ends_of, ends, fits, asked)
-    found = in_chunks(some, np.arange(m), asked.n_jobs, asked.progress, size=1)
+    found = asked.in_chunks(some, np.arange(m), size=1)
     values = np.concatenate(found).reshape(m, len(asked.alphas), 2)
     words = f"the full conformal set to a resolution of {resolution:.2g}, assumed to be an interval"
     if peers.which is not None or peers.weights is not None:

@@ -14,9 +14,10 @@ import numpy as np
 
 from ..checks import is_count, is_number
 from ..errors import AssumptionError, InputError, InputTypeError
-from ..rank import Peers
+from ..rank import Peers, Rank
 from .clusters import Clusters
 from .intervals import Intervals, join, opened
+from .parallel import CHUNK, in_chunks
 from .score import SIDES, FixedScale, LearnedScale, Score, Side, as_score
 from .thresholds import Along
 from .user_score import PairScore
@@ -24,6 +25,23 @@ from .user_score import PairScore
 # Options whatever the method, where the results can honour them.
 ALWAYS = ("side", "groups", "weights", "transductive", "unseen", "in_range", "units")
 Part = tuple[np.ndarray, Peers]  # some of the new rows, and the training rows that they are ranked among
+_FEW = 0.01  # of a chunk: work that is done sooner than workers are found
+
+
+@dataclass(frozen=True)
+class Work:
+    """New rows, their ranks (one an alpha) and columns beside them; slices are the same for some rows."""
+
+    rows: np.ndarray
+    ranks: Sequence[Rank]
+    beside: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, part: slice) -> "Work":
+        beside = None if self.beside is None else self.beside[part]
+        return Work(self.rows[part], [rank.take(part) for rank in self.ranks], beside)
 
 
 @dataclass(frozen=True)
@@ -118,6 +136,15 @@ class Request:
     def own(self) -> np.ndarray:
         """Scales of the new rows (m,), where they are known beforehand."""
         return np.ones(len(self.rows)) if self.scale is None else self.scale.new
+
+    def in_chunks(
+        self, function: Callable[[Any], Any], rows: Work | np.ndarray, size: int = CHUNK, unit: str = "row"
+    ) -> list[Any]:
+        """As the function of that name, with workers and bar as they were asked for; a few rows are done
+        at once."""
+        if self.n_jobs is None and not self.progress and len(rows) <= max(1.0, _FEW * size):
+            return [function(rows)]
+        return in_chunks(function, rows, self.n_jobs, self.progress, size, unit)
 
     def take(self, which: np.ndarray, peers: Peers) -> "Request":
         """The same for a group of the new rows."""
