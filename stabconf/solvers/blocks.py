@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..losses import Loss
-from .envelope import gram, newton_step
+from .envelope import gram, newton_step, next_length
 from .newton import APPROACH, APPROACH_STEPS, coarse_size, multipliers_method, start_at, typical
-from .problem import Problem, Solution
+from .problem import Problem, Solution, verdict
 
 Blocks = Iterator[tuple[np.ndarray, np.ndarray]]
 _TRIALS = 30  # lengths of a step
@@ -78,10 +78,8 @@ def _solution(
     """The `Solution` with the certificate of `certify`, from sums over the rows."""
     gap = slack + 0.5 * float(np.sum(np.square(e) / problem.ridge))
     success = gap <= tol * max(1.0, abs(fun))
-    message = "converged" if success else f"duality gap {gap:.2g} is above the tolerance {tol:g}"
-    none = np.empty(0)
-    l1 = np.zeros(len(theta))
-    return Solution(theta, none, none, l1, e, math.sqrt(2.0 * gap), gap, fun, success, message, nit)
+    none, l1 = np.empty(0), np.zeros(len(theta))
+    return Solution(theta, none, none, l1, e, gap, fun, success, verdict(success, gap, tol), nit)
 
 
 def _sums(problem: BlockProblem, theta: np.ndarray, eps: float | None) -> _Sums:
@@ -137,8 +135,7 @@ def _along(
             low, low_slope = length, slope
         else:
             high, high_slope = length, slope
-        share = low_slope / (low_slope - high_slope) if math.isfinite(high) else 0.5
-        length = low + (high - low) * min(max(share, 0.1), 0.9) if math.isfinite(high) else 4.0 * length
+        length = next_length(low, low_slope, high, high_slope)
     return None
 
 

@@ -197,14 +197,19 @@ def _line_search(
             best = point
         else:
             high, high_slope = length, slope
-        if math.isinf(high):
-            length = 4.0 * length
-        elif math.isfinite(high_slope):
-            share = low_slope / (low_slope - high_slope)
-            length = low + (high - low) * min(max(share, 0.1), 0.9)
-        else:
-            length = 0.5 * (low + high)
+        length = next_length(low, low_slope, high, high_slope)
     return best
+
+
+def next_length(low: float, low_slope: float, high: float, high_slope: float) -> float:
+    """The length to try next where the slope is below 0 at ``low`` and above at ``high``, which is
+    infinite until one is found."""
+    if math.isinf(high):
+        return 4.0 * low
+    if not math.isfinite(high_slope):
+        return 0.5 * (low + high)
+    share = low_slope / (low_slope - high_slope)
+    return low + (high - low) * min(max(share, 0.1), 0.9)
 
 
 def gram(X: np.ndarray, w: np.ndarray) -> np.ndarray:

@@ -85,9 +85,8 @@ class Solution:
         Slopes of the loss, one per row, and of the L1 part, within ``[-lasso, lasso]``.
     e : (p,) array
         The stationarity residual.
-    radius, gap : float
-        Certified distance to the minimiser in the P norm (``inf`` where P is singular), and the duality gap
-        that it comes from.
+    gap : float
+        The duality gap; ``inf`` where P is singular.
     fun : float
         Objective.
     success, message : bool, str
@@ -103,7 +102,6 @@ class Solution:
     multipliers: np.ndarray
     l1_multipliers: np.ndarray
     e: np.ndarray
-    radius: float
     gap: float
     fun: float
     success: bool
@@ -111,6 +109,11 @@ class Solution:
     nit: int
     ties: "TieBreak | None" = None
     unique: "Solution | None" = None
+
+    @property
+    def radius(self) -> float:
+        """Certified distance to the minimiser in the P norm; ``inf`` where P is singular."""
+        return math.sqrt(2.0 * self.gap)
 
 
 def certify(
@@ -139,19 +142,12 @@ def certify(
         size = np.abs(problem.X).T @ (np.abs(u) + first) + np.abs(problem.ridge * theta)
         stationary = bool(np.all(np.abs(e) <= tol * np.maximum(size, 1e-300)))
         success = stationary and slack <= tol * max(1.0, abs(fun))
-    return Solution(
-        x=theta,
-        r=r,
-        multipliers=u,
-        l1_multipliers=u1,
-        e=e,
-        radius=math.sqrt(2.0 * gap),
-        gap=gap,
-        fun=fun,
-        success=success,
-        message="converged" if success else f"duality gap {gap:.2g} is above the tolerance {tol:g}",
-        nit=nit,
-    )
+    return Solution(theta, r, u, u1, e, gap, fun, success, verdict(success, gap, tol), nit)
+
+
+def verdict(success: bool, gap: float, tol: float) -> str:
+    """Whether a duality gap is small enough, in words."""
+    return "converged" if success else f"duality gap {gap:.2g} is above the tolerance {tol:g}"
 
 
 @dataclass(frozen=True)
