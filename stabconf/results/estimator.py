@@ -120,8 +120,8 @@ class EstimatorResults(FittedResults):
         >>> res.conformity({"income": [500.0]}, z=[250.0]).round(3).to_numpy().tolist()
         [[0.114, 0.081, 0.322, 0.242]]
         """
-        check_side(side)
-        values = partial(estimator_conformity, self._fits, Score.of(side), n_jobs, progress)
+        p_values = self._p_of(side, n_jobs, progress)
+        values = partial(estimator_conformity, p_values, self._fits, Score.of(side))
         return ask_p_values(self, exog, z, BOUNDED, values, units, z_hat=z_hat, **asked)
 
     def tau(self, exog: New = None, z_hat: PerRow = "prediction") -> pd.DataFrame:
@@ -155,9 +155,9 @@ class EstimatorResults(FittedResults):
         tau = None if self.model.tau is None else tau_in_words(self.model.tau)
         return summarise_estimator(self, self._design, tau)
 
-    def _p_of(self, side: Side) -> PValues:
+    def _p_of(self, side: Side, n_jobs: int | None = 1, progress: bool | None = None) -> PValues:
         check_side(side)
-        return partial(refit_p, self._fits, Score.of(side), 1, None)
+        return partial(refit_p, self._fits, Score.of(side), n_jobs, progress)
 
 
 def check_estimator(estimator: object, tau: object, given: list[str]) -> None:

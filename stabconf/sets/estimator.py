@@ -274,19 +274,18 @@ def refit_p(
 
 
 def estimator_conformity(
+    p_values: Callable[..., np.ndarray],
     fits: EstimatorFits,
     score: Score,
-    n_jobs: int | None,
-    progress: bool | None,
     row: np.ndarray,
     z: np.ndarray,
     peers: Peers,
     along: Along | None = None,
     z_hat: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Exact p-values of a new row (p,) at candidates ``z`` (g,), a refit each, and bounds on them from the
+    """Exact p-values of a new row (p,) at candidates ``z`` (g,), by `refit_p`, and bounds on them from the
     fits pinned at ``z_hat`` (b,), by default the prediction, with their gap: a (4, g) array."""
-    p = refit_p(fits, score, n_jobs, progress, row, z, peers, along)
+    p = p_values(row, z, peers, along)
     low, high = np.zeros(len(z)), np.ones(len(z))  # of any p-value
     if fits.tau is not None and along is None:
         pins = fits.predict(row[None]) if z_hat is None else z_hat
