@@ -197,7 +197,7 @@ def test_p_values_of_linex_with_a_lasso_and_more_columns_than_rows_are_those_of_
     y = 2.0 * X[:, 1] + 2.0 * rng.standard_normal(n)
     loss, ridge, lasso = Linex(0.5), np.zeros(p), np.append(0.0, np.full(p - 1, float(n)))
     solving = {"solver": "auto", "tol": 1e-8, "max_iter": 1000}
-    fits = Fits.in_own_unit(X, y, loss, ridge, lasso, np.zeros(p), solving)
+    fits = Fits(X, y, loss, ridge, lasso, 0.0, 1.0, np.zeros(p), solving).in_own_unit()
     candidates = np.array([-8.0, 0.5, 7.0, 12.0, 18.0])
     for z, made in zip(candidates, conformity(fits, new, candidates, "two-sided", None)[0], strict=True):
         rows, responses = np.vstack([X, new]), np.append(y, z)

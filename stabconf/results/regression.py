@@ -18,13 +18,13 @@ from ..data.units import ColumnUnits
 from ..losses import Loss
 from ..penalties import Penalty, as_penalty
 from ..rank import Peers
-from ..sets import Along, Fits, FrozenSets, Intervals, check_bound, conformity
+from ..sets import Along, Fits, FrozenSets, check_bound, conformity
 from ..sets.quality import errors_of, pseudo_r2
 from ..sets.request import check_side
 from ..sets.training import Fitted, Parts, fit_rows, residual_scale
 from ..show.summary import FitSummary, summarise
 from ..threads import one_thread
-from .asking import Asked, Rows
+from .asking import Rows
 from .base import BaseResults
 from .candidates import BOUNDED, PValues, ask_p_values, label_sets
 from .coefficients import Coefficients
@@ -207,9 +207,7 @@ class ObjectiveResults(StabilityResults):
         given = {name: value for name, value in options.items() if value is not None}
         return Predictive(self, exog, given, units)
 
-    @one_thread
-    def _intervals(self, asked: Asked) -> list[Intervals]:
-        return super()._intervals(asked)
+    _intervals = one_thread(BaseResults._intervals)
 
     def _parts(self, rows: Rows) -> tuple[Fits, np.ndarray]:
         return self._fits, rows.as_fitted
@@ -302,11 +300,9 @@ class Results(Coefficients, ObjectiveResults):
     def _fits(self) -> Fits:
         model, design, fitted = self.model, self._design, self._fitted
         parts = Parts(design.X, design.y, design.kinds, self._columns, model)
-        given = (self._X, design.y, fitted.loss, *fitted.weights)
-        if not model.standardize:
-            return Fits.in_own_unit(*given, fitted.solution.x, model.solving, parts)
-        units = fitted.centre, fitted.scale
-        return Fits(*given, *units, fitted.solution.x, model.solving, parts, fitted.solution)
+        given = self._X, design.y, fitted.loss, *fitted.weights, fitted.centre, fitted.scale
+        fits = Fits(*given, fitted.solution.x, model.solving, parts, fitted.solution)
+        return fits if model.standardize else fits.in_own_unit()
 
     def _fit_summary(self) -> FitSummary:
         return summarise(self, self._design, self._fitted.solution)

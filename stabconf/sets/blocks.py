@@ -4,7 +4,7 @@ As `fit_rows` and `FrozenSets.of`, for more training rows than memory holds; `Pa
 """
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
@@ -19,7 +19,7 @@ from ..threads import one_thread
 from .fits import LEARNED
 from .frozen import FrozenSets, stable_tables
 from .score import Side, as_score
-from .training import Fitted, Model, in_loss_unit, solved
+from .training import Fitted, Model, after, in_loss_unit, solved
 
 _SAMPLE = 20_000  # rows that are looked at first
 
@@ -114,11 +114,8 @@ def fit_blocks(rows: BlockRows, model: Model, constant: np.ndarray | None) -> Fi
         sigma, before = residual_scale_of_blocks(rows, model)
         loss = in_loss_unit(loss, sigma, scale)
     solution = _solve(rows.problem(loss, centre, scale), model)
-    if before is not None and not before.success:
-        message = f"nor did the LAD fit of the residual scale, {before.message}"
-        solution = replace(solution, success=False, message=message)
     weights = rows.ridge, np.zeros(len(rows.ridge))
-    return Fitted(centre, scale, loss, weights, constant, solution)
+    return Fitted(centre, scale, loss, weights, constant, after(before, solution))
 
 
 @one_thread

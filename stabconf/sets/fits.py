@@ -113,21 +113,9 @@ class Fits:
         learned = self.parts is not None and self.parts.model.standardize
         return LEARNED if learned else ""
 
-    @classmethod
-    def in_own_unit(
-        cls,
-        X: np.ndarray,
-        y: np.ndarray,
-        loss: Loss,
-        ridge: np.ndarray,
-        lasso: np.ndarray,
-        start: np.ndarray,
-        solving: Solving,
-        parts: Parts | None = None,
-    ) -> "Fits":
-        """Fits to responses as they are: the same objective, in a unit in which numbers are moderate."""
-        own = cls(X, y, loss, ridge, lasso, 0.0, 1.0, start, solving, parts)
-        return own.in_unit(location_scale(y, None)[1])
+    def in_own_unit(self) -> "Fits":
+        """The same fits in a unit in which numbers are moderate, for responses taken as they are."""
+        return self.in_unit(location_scale(self.y, None)[1])
 
     def in_unit(self, unit: float) -> "Fits":
         """The same fits of responses in another unit; in their own where the loss has no other."""

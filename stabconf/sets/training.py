@@ -77,10 +77,7 @@ def fit_rows(
             sigma, before = residual_scale(rows, y, weights, spans, True, model.solving)
             loss = in_loss_unit(loss, sigma, scale)
     solution = solved(Problem(rows, (y - centre) / scale, loss, *weights), model.solving)
-    if before is not None and not before.success:
-        message = f"nor did the LAD fit of the residual scale, {before.message}"
-        solution = replace(solution, success=False, message=message)
-    return Fitted(centre, scale, loss, weights, constant, solution)
+    return Fitted(centre, scale, loss, weights, constant, after(before, solution))
 
 
 def residual_scale(
@@ -105,6 +102,14 @@ def residual_scale(
 def in_loss_unit(loss: Loss, sigma: float, scale: float) -> Loss:
     """The loss with parameters in units of the residual scale, for responses in units of ``scale``."""
     return loss.in_unit(sigma / scale if sigma > _PERFECT * scale else 1.0)
+
+
+def after(before: Solution | None, solution: Solution) -> Solution:
+    """The solution, which has not converged unless the LAD fit of the residual scale ``before`` it has."""
+    if before is None or before.success:
+        return solution
+    message = f"nor did the LAD fit of the residual scale, {before.message}"
+    return replace(solution, success=False, message=message)
 
 
 def solved(problem: Problem, solving: Solving) -> Solution:
