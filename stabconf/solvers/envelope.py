@@ -83,13 +83,13 @@ class Envelope:
 
     def hessian(self, here: Point) -> np.ndarray:
         """The second derivative (p, p)."""
-        return _hessian(self.problem.X, *self._curvature(here))
+        return hessian_of(self.problem.X, *self._curvature(here))
 
     def newton_step(self, here: Point, gradient: np.ndarray) -> np.ndarray:
         """The inverse of the second derivative, times the gradient (p,)."""
         parts = self.problem.X, *self._curvature(here)
         found = _wide_step(*parts, gradient)
-        return newton_step(_hessian(*parts), gradient) if found is None else found
+        return newton_step(hessian_of(*parts), gradient) if found is None else found
 
     def _curvature(self, here: Point) -> tuple[np.ndarray, np.ndarray]:
         """Curvatures of the rows (n,) and of the other parts (p,)."""
@@ -226,7 +226,7 @@ def gram(X: np.ndarray, w: np.ndarray) -> np.ndarray:
     return total
 
 
-def _hessian(X: np.ndarray, w: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
+def hessian_of(X: np.ndarray, w: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
     """``X' diag(w) X + diag(diagonal)`` (p, p)."""
     hessian = gram(X, w)
     hessian.flat[:: len(hessian) + 1] += diagonal

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 from scipy import linalg
 
-from .envelope import Envelope, Point, envelope_of, gram, minimise_envelope, newton_step
+from .envelope import Envelope, Point, envelope_of, hessian_of, minimise_envelope, newton_step
 from .problem import Problem, Solution, certify, vanishes
 
 _SAMPLE = 1.5  # rows of the first, coarse fit, and of the working set, per root of n p
@@ -244,8 +244,7 @@ def _polish(problem: Problem, here: Point) -> Point:
         least = error
         best = Point(theta, r, u, u1)
         curvature = np.minimum(problem.loss.curvature(r), 1e12)
-        hessian = gram(problem.X, curvature)[np.ix_(free, free)]
-        hessian.flat[:: len(hessian) + 1] += problem.ridge[free]
+        hessian = hessian_of(problem.X, curvature, problem.ridge)[np.ix_(free, free)]
         theta = theta.copy()
         if free.any():
             theta[free] -= newton_step(hessian, (gradient + u1)[free])
