@@ -3,7 +3,7 @@
 p(z) = (1 + #{i : E_i >= E_N}) / N and the set is {z : p(z) > alpha}, which is E_N <= the k-th smallest
 of E_1..E_n with k = ceil((1 - alpha) N). Within groups, or with weights for a shift of the covariates
 (section 7), only some rows count, or each with its weight: `Peers` says which, and a `Rank` is the order
-statistic that follows. Stability adds ``r * a_i`` to each score, with one number r a new row:
+statistic that follows. Stability adds ``r * a_i`` to each score, with one number r per new row:
 `kth_of_lines` finds the k-th smallest of such sums for many r at once.
 """
 
@@ -102,10 +102,10 @@ class Rank:
         if self.weights is None:
             return kth_smallest(values, int(self.mass))
         order = np.argsort(values, axis=-1)
-        heap = np.cumsum(self.weights[order], axis=-1)
+        reached = np.cumsum(self.weights[order], axis=-1)
         if values.ndim == 1:
-            return np.append(values[order], np.inf)[np.searchsorted(heap, self.mass)]
-        place = np.sum(heap < np.asarray(self.mass)[..., None], axis=-1)
+            return np.append(values[order], np.inf)[np.searchsorted(reached, self.mass)]
+        place = np.sum(reached < np.asarray(self.mass)[..., None], axis=-1)
         padded = np.concatenate(
             [np.take_along_axis(values, order, axis=-1), np.full((*values.shape[:-1], 1), np.inf)], axis=-1
         )
@@ -115,14 +115,8 @@ class Rank:
         """Rows that count, by ascending values (c,), and the place of the first up to which rows have the
         mass; c where all have less."""
         order = np.argsort(self.of(values), kind="stable")
-        heap = np.arange(1, len(order) + 1) if self.weights is None else np.cumsum(self.weights[order])
-        return order if self.which is None else self.which[order], np.searchsorted(heap, self.mass)
-
-    def passed(self, below: np.ndarray) -> np.ndarray:
-        """Whether rows (..., n) that lie below a score have the mass, so that the score is too large."""
-        below = self.of(below)
-        heap = np.sum(below, axis=-1) if self.weights is None else below @ self.weights
-        return heap >= self.mass
+        reached = np.arange(1, len(order) + 1) if self.weights is None else np.cumsum(self.weights[order])
+        return order if self.which is None else self.which[order], np.searchsorted(reached, self.mass)
 
     def window(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, "Rank"]:
         """The rows that can be the order statistic of scores between two bounds (n,).
@@ -199,7 +193,7 @@ class Peers:
         return Rank((1.0 - alpha - 1e-12) * total, which[some], self.weights[some])
 
     def place(self, alpha: float) -> int | np.ndarray:
-        """The rank k, an integer; with weights one a new row, in units of the mean weight and not whole.
+        """The rank k, an integer; with weights one per new row, in units of the mean weight and not whole.
         Larger than `size` where the set is the whole line."""
         if self.weights is None:
             return conformal_rank(alpha, self.size)

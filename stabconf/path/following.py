@@ -16,7 +16,7 @@ Corners = tuple[np.ndarray, np.ndarray]  # where a path bends: positions (K,) an
 
 _STEPS = 4  # steps per coefficient and watched row before a path is given up
 _WORK = 8e8  # or this many over the squared number of columns, a third of it where weights vanish
-_LEAST = 500
+_LEAST = 500  # but so many steps at least
 _VANISHED = 1e-4  # of the length: what vanishing weights can hold is less
 _STILL = 1e-11  # a relative movement below this is none
 _LAST = 1e-15  # but not at the end of a path whose ties vanishing weights decide
@@ -25,7 +25,7 @@ _OFTEN = 16  # steps after which rows that are fitted exactly are looked at
 _SOLVED = 1e-11  # relative error of a system's solution to be content with
 _TRIES = 4  # to make it smaller; the one in the middle is with a fresh inverse
 _SINGULAR = 1e-10  # pivot of a Hessian that a row leaves
-_STATE = "theta r u side position gone without slots held still"  # one row per path
+_STATE = "theta r u side position gone missing slots held still"  # one row per path
 
 
 @dataclass(frozen=True)
@@ -127,9 +127,10 @@ def _by_path(seen: list[tuple[np.ndarray, np.ndarray, np.ndarray]], total: int) 
 class _Batch:
     """Paths under way from one fit: the rows ``watched`` (c,) may change sides, ``force`` (B, p) pulls.
 
-    Arrays have one row per path. ``slots`` hold the data rows that are step rows and inner, -1 if empty;
-    ``held`` says which rows a system has: those, and coefficients that the L1 part holds at 0. Unknowns of
-    the systems are the coefficients, then minus the multipliers of the slots; ``x`` are their directions.
+    Arrays have one row per path; ``lines`` are numbers of paths. ``slots`` hold the data rows that are step
+    rows and inner, -1 if empty; ``held`` says which rows a system has: those, and coefficients that the L1
+    part holds at 0. Unknowns of the systems are the coefficients, then minus the multipliers of the slots;
+    ``systems.x`` has their directions.
     """
 
     def __init__(
@@ -157,32 +158,32 @@ class _Batch:
         self.side = np.tile(fit.side[watched], (size, 1))
         self.position = np.zeros(size)
         self.gone = np.full(size, -1)  # rows that are held out,
-        self.without = np.zeros((size, self.p))  # and what of them is missing in ``unseen``
-        exact, loose = (np.searchsorted(watched, rows) for rows in fit.exact_rows)
+        self.missing = np.zeros((size, self.p))  # and what ``unseen`` has of them
+        exact, dependent = (np.searchsorted(watched, rows) for rows in fit.exact_rows)
         slots = np.full(min(self.p, int(np.count_nonzero(~self.soft[: self.data]))), -1)
         slots[: len(exact)] = exact
         self.slots = np.tile(slots, (size, 1))
         held = (fit.side[watched] == 0) & ~self.soft
-        held[loose] = False
-        self.held, self.loose = np.tile(held, (size, 1)), len(loose) > 0
+        held[dependent] = False
+        self.held, self.dependent = np.tile(held, (size, 1)), len(dependent) > 0
         at = np.append(fit.free, self.p + np.arange(len(exact)))
         inside = np.tile(np.isin(np.arange(self.p + len(slots)), at), (size, 1))
         self.systems = Systems(at, fit.system_inverse, inside, force, self._matrix)
         self.still = _STILL * _largest(force @ fit.hessian_inverse)  # what cancels leaves rounding errors
         self.lines = np.arange(size)
         self.extra = fit.extra if limit and fit.extra.any() else None
-        self.age = 0
+        self.age = 0  # steps since rounding errors were looked at
 
     def hold_out(self, fit: ClippedFit, watched: np.ndarray, rows: np.ndarray) -> None:
         """Take one row (B,) from each path: it pulls as it did at the start, whatever its residual."""
         self.gone = np.where(np.isin(rows, watched), np.searchsorted(watched, rows), -1)
         soft = fit.soft[rows] & (fit.side[rows] == 0)
         x = fit.X[rows] * soft[:, None]
-        self.without = x * (self.gone < 0)[:, None]
+        self.missing = x * (self.gone < 0)[:, None]
         term = self.systems.solve(x)
         value = np.einsum("ij,ij->i", x, term[:, : self.p]) - 1.0
         some = np.flatnonzero(soft)
-        self._bend(some, -value[some])
+        self._give_up_singular(some, -value[some])
         self.systems.change(some, term[some], value[some])
         seen = np.flatnonzero(self.gone >= 0)
         exact = seen[self.held[seen, self.gone[seen]]]
@@ -294,7 +295,7 @@ class _Batch:
         """The penalty's part of the Hessian, and that of soft rows that are not watched, times (b, p)."""
         out = self.ridge * d
         if self.unseen is not None:
-            gone = self.without[lines]
+            gone = self.missing[lines]
             out += d @ self.unseen - np.einsum("ij,ij->i", d, gone)[:, None] * gone
         return out
 
@@ -312,7 +313,7 @@ class _Batch:
         within[du == 0] = np.inf
         beyond[side * dr >= -still] = np.inf
         distance = np.maximum(np.where(side == 0, within, beyond), 0.0)
-        if self.loose:
+        if self.dependent:
             left = (side == 0) & ~self.held & ~self.soft
             distance[left] = np.where(np.abs(dr) > still, 0.0, np.inf)[left]
         seen = np.flatnonzero(self.gone >= 0)
@@ -350,7 +351,7 @@ class _Batch:
         value[border] -= right[border, place[border]]
         term[joins, place[joins]] = -1.0
         self.systems.inside[lines[~soft], place[~soft]] = joins[~soft]
-        self._bend(lines[soft], sign * value[soft])
+        self._give_up_singular(lines[soft], sign * value[soft])
         self.systems.change(lines, term, value)
 
     def _places(self, lines: np.ndarray, rows: np.ndarray, onto: np.ndarray) -> np.ndarray:
@@ -381,7 +382,7 @@ class _Batch:
             right[lines, self.p :] = np.take_along_axis(mine, self.slots[lines], axis=1)  # of those in use
         return right
 
-    def _bend(self, lines: np.ndarray, pivot: np.ndarray) -> None:
+    def _give_up_singular(self, lines: np.ndarray, pivot: np.ndarray) -> None:
         """Give up paths (b,) whose Hessian is singular without a soft row."""
         self.theta[lines[~(pivot > _SINGULAR)]] = np.nan
 

@@ -160,8 +160,8 @@ def both_ways(
 
 
 def _begun(fit: ClippedFit, size: np.ndarray) -> list[tuple[np.ndarray, int]]:
-    """Paths that are followed together, and how many rows they watch at first: those that curvature of 1
-    would move by ``size`` (m,)."""
+    """Paths that are followed together, and how many rows they watch at first: those that may change sides
+    on a move of length ``size`` (m,), a guess, which is how far curvature of 1 would let the fit go."""
     key = fit.order[1]
     few = int(np.count_nonzero(key == 0)) + len(fit.theta) + _FEW
     count = np.maximum(few, np.searchsorted(key, size))

@@ -43,7 +43,7 @@ _NO_OPTIONS = {"self", "exog", "alpha", "method", "side", "unknown", "__class__"
 _NO_DIFFERENCE = {"units", "n_jobs", "progress"}  # options that leave the intervals as they are
 _KEPT_CALLS = 4  # calls whose intervals are kept, so that tables, figures and reports make them once,
 _KEPT_ROWS = 100_000  # of at most so many rows
-_FEW = 10  # rows whose intervals are made as fast as they are looked up
+_FEW = 10  # rows below which intervals are made as fast as they are looked up
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def ask_intervals(
         return results._by_partition(exog, "conf_int_conformal", **options)
     exog, to, centre = collected(exog), options.pop("to", "pandas"), options.pop("centre", False)
     alphas, single = check_alpha(alpha)
-    known, kept = _call_pattern(results, exog, alphas, method, side, options), results._kept
+    key, kept = _call_pattern(results, exog, alphas, method, side, options), results._kept
     if "unseen" in options:
         results = results._leaving_unseen(options.pop("unseen"))
     transductive, in_range = (_flag(name, options) for name in ("transductive", "in_range"))
@@ -177,12 +177,13 @@ def ask_intervals(
         raise InputError(
             "in_range=True may lose any coverage with weights= and conditional=: drop one of them"
         )
-    made = kept.get(known)
+    made = kept.get(key)
     if made is None:
         made = results._intervals(Asked(rows.take(complete), alphas, method, side, options, parts))
-        if known is not None and len(rows) <= _KEPT_ROWS:
-            kept[known] = made
-            kept.pop(next(iter(kept)) if len(kept) > _KEPT_CALLS else None, None)
+        if key is not None and len(rows) <= _KEPT_ROWS:
+            kept[key] = made
+            if len(kept) > _KEPT_CALLS:
+                kept.pop(next(iter(kept)), None)
     if in_range:
         least = min([peers.size for _, peers in parts or ()], default=results.nobs)
         made = [cut(intervals, design.y, least) for intervals in made]

@@ -22,10 +22,10 @@ from .smooth import Ends, SmoothSets, contractions, unknown
 
 _LOOSE = 1e-4  # of the scale: ends that are looser are worth a warning
 _JOIN = 1e-9  # in units of the fit: pieces nearer than this are one
-_FITS = 20
-_MANY = 8  # ranks; fixed points of so many take longer than whole paths
+_FITS = 20  # steps towards a fixed point, before the whole path is swept
+_MANY = 8  # ranks; fixed points of more take longer than whole paths
 _ROUNDING = 1e-12  # of the scale, where fixed points are found
-_REACH = 1.0 + 1e-9
+_REACH = 1.0 + 1e-9  # rounding errors of the lengths of moves
 _ROWS = 1024  # new rows that share a window of training rows, at most
 _ENTRIES = 2_000_000  # of a matrix of all training rows and some new ones
 _GUARD = 1.0 + 1e-9  # rounding errors of the leverages
@@ -99,7 +99,7 @@ class ClippedSets:
         soft = loss.kind == "line"
         if self.fits.clipped.hessian_inverse is not None and not (soft and l1):
             if not soft:
-                return self._tilted(ranks, direction)
+                return self._from_bounds(ranks, direction)
             if np.isfinite(loss.lipschitz):
                 if len(ranks) <= _MANY:  # the whole path has the ends of all ranks at once
                     return self._fixed_points(ranks, direction)
@@ -114,8 +114,8 @@ class ClippedSets:
         self.tilted += 2 * len(self.rows)
         return both_ways(fits.clipped, self.rows, fits.loss.slopes, fits.refit, bool(self.score.sign))
 
-    def _tilted(self, ranks: Sequence[Rank], direction: int) -> Ends:
-        """Steps: one tilted fit per row, at the end of the slope range."""
+    def _from_bounds(self, ranks: Sequence[Rank], direction: int) -> Ends:
+        """Slopes that are steps (LAD, quantile): one tilted fit per row, at the end of the slope range."""
         fit, found = self.fits.clipped, self._at_bounds[direction]
         k_th = self.own * found.order_statistics(fit, ranks, self.score)
         simple = k_th >= 0
@@ -145,7 +145,7 @@ class ClippedSets:
         return np.array([kth_of_lines(values, norms, rank, -length) for rank in ranks])
 
     def _fixed_points(self, ranks: Sequence[Rank], direction: int) -> Ends:
-        """Soft rows: the residual r that equals the order statistic of its tilted fit."""
+        """Huber loss: the residual r that equals the order statistic of its tilted fit."""
         fits, fit, score, rows = self.fits, self.fits.clipped, self.score, self.rows
         ends, tol = unknown(ranks, len(rows))
         bound = fits.loss.slopes[1 if direction > 0 else 0]
