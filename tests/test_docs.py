@@ -53,9 +53,10 @@ def test_every_citation_is_written_so_that_it_can_be_checked():
 
 
 def table(heading):
-    """Cells of the lines of the table below a heading."""
+    """Cells of the lines of the tables below a heading, which have the same head."""
     text = sections(read(DOCS / "architecture.md"))[heading]
-    lines = [line for line in text.splitlines() if line.startswith("|")][2:]
+    head, *lines = [line for line in text.splitlines() if line.startswith("|")]
+    lines = [line for line in lines if line != head and not line.startswith("|---")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
