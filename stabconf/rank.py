@@ -15,8 +15,8 @@ from typing import Protocol
 import numpy as np
 
 Index = int | slice | np.ndarray
-Some = slice | np.ndarray
-_EVERY = slice(None)
+Some = slice | np.ndarray  # of the training rows
+EVERY = slice(None)
 _DIRECT = 16384  # sums to sort directly rather than to narrow down first
 
 
@@ -26,14 +26,14 @@ class Scoring(Protocol):
     @property
     def sign(self) -> int: ...
 
-    def values(self, r: np.ndarray, rows: Some = _EVERY) -> np.ndarray: ...
+    def values(self, r: np.ndarray, rows: Some = EVERY) -> np.ndarray: ...
 
-    def norms(self, norms: np.ndarray, rows: Some = _EVERY) -> np.ndarray: ...
+    def norms(self, norms: np.ndarray, rows: Some = EVERY) -> np.ndarray: ...
 
     def range(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
 
     def lines(
-        self, r: np.ndarray, rate: np.ndarray, rows: Some = _EVERY
+        self, r: np.ndarray, rate: np.ndarray, rows: Some = EVERY
     ) -> list[tuple[np.ndarray, np.ndarray]]: ...
 
     def own_values(self, e: np.ndarray, own: np.ndarray | float = 1.0) -> np.ndarray: ...

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..rank import Rank
-from .lines import Piece, Scores, ties_of, ways_of
+from .lines import PathScores, Piece, ties_of, ways_of
 from .polyline import Polyline, Ray
 
 
@@ -168,5 +168,5 @@ class BandPath:
             rates = [-sign * ways_of(rows.X, self.rays[sign][which][0]) for sign in rows.terms]
             own = [sign * self.rays[sign][which][1] for sign in rows.terms]
             rays.append((np.array(rates), np.array(own), way))
-        made = Scores(self.w, old, new - tie, (rays[0], rays[1]), self.unknown, self.open)
+        made = PathScores(self.w, old, new - tie, (rays[0], rays[1]), self.unknown, self.open)
         return made.pieces([rows.rank], near=1e-12)[0]

@@ -56,7 +56,7 @@ def _union(low: np.ndarray, high: np.ndarray, near: float = 0.0) -> list[Piece]:
 
 
 @dataclass(frozen=True)
-class Scores:
+class PathScores:
     """Scores along a path, of training rows and of the new one, each the largest of a few terms.
 
     Attributes

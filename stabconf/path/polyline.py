@@ -13,7 +13,7 @@ import numpy as np
 
 from ..rank import Rank, Scoring
 from .clipped import ClippedFit
-from .lines import Piece, Scores, ties_of, ways_of
+from .lines import PathScores, Piece, ties_of, ways_of
 from .tilted import Refit, Tilted, both_ways
 
 Ray = tuple[np.ndarray, float]  # movement of the coefficients (p,) and of the new residual per unit
@@ -149,7 +149,7 @@ class Polyline:
             rate = -ways_of(X, move)
             rates = np.array([slope for _, slope in score.lines(rate, rate, rows)])
             rays.append((rates, signs * change, speed))
-        made = Scores(self.w, old, new, (rays[0], rays[1]), self.unknown, self.open)
+        made = PathScores(self.w, old, new, (rays[0], rays[1]), self.unknown, self.open)
         return made.pieces([rank.alone() for rank in ranks])
 
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from ..errors import AssumptionError, InputError, InputTypeError
 from ..losses import Loss
+from ..rank import EVERY, Some
 
 Side = Literal["two-sided", "upper", "lower"]
-Rows = slice | np.ndarray
 Lines = list[tuple[np.ndarray, np.ndarray]]
 
 SIDES = {"two-sided": 0, "upper": 1, "lower": -1}
@@ -24,7 +24,6 @@ DIRECTIONS = {"two-sided": (-1, 1), "upper": (1,), "lower": (-1,)}  # of the end
 _DOUBLINGS = 400  # beyond so many an end counts as infinite
 _HALVINGS = 200
 _TINY = 1e-3  # of a typical residual: smaller ones count as this where a scale is learned
-EVERY = slice(None)
 
 
 @dataclass(frozen=True)
@@ -77,11 +76,11 @@ class Score:
     def _signed(self, r: np.ndarray) -> np.ndarray:
         return self.sign * r if self.sign else self.value(r)
 
-    def norms(self, norms: np.ndarray, rows: Rows = EVERY) -> np.ndarray:
+    def norms(self, norms: np.ndarray, rows: Some = EVERY) -> np.ndarray:
         """How fast scores change where residuals change as fast as ``norms``."""
         return norms if self.scale is None else norms / self.scale[rows]
 
-    def values(self, r: np.ndarray, rows: Rows = EVERY) -> np.ndarray:
+    def values(self, r: np.ndarray, rows: Some = EVERY) -> np.ndarray:
         """Scores of residuals (..., n) of the training rows, or (..., c) of some of them."""
         return self._signed(self.norms(r, rows))
 
@@ -97,7 +96,7 @@ class Score:
             least = np.where(around, self.value(np.array(self.centre)), least)
         return least, np.maximum(*ends)
 
-    def lines(self, r: np.ndarray, rate: np.ndarray, rows: Rows = EVERY) -> Lines:
+    def lines(self, r: np.ndarray, rate: np.ndarray, rows: Some = EVERY) -> Lines:
         """The size as the largest of lines, where residuals ``r`` (c,) change at ``rate`` (c,)."""
         ways = (self.sign,) if self.sign else (1, -1)
         return [(self.norms(way * r, rows), self.norms(way * rate, rows)) for way in ways]

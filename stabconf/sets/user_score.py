@@ -12,7 +12,8 @@ import numpy as np
 
 from ..checks import is_number
 from ..errors import InputError, InputTypeError
-from .score import EVERY, FunctionScore, Rows, level_end
+from ..rank import EVERY, Some
+from .score import FunctionScore, level_end
 
 _ROUNDING = 1e-9
 
@@ -96,7 +97,7 @@ class PairScore(FunctionScore):
     def _best(self, mu: np.ndarray) -> np.ndarray:
         return mu if self.best is None else _called("best", self.best, mu)
 
-    def values(self, r: np.ndarray, rows: Rows = EVERY) -> np.ndarray:
+    def values(self, r: np.ndarray, rows: Some = EVERY) -> np.ndarray:
         """As for `Score`. A wrong ``best`` would be found out here."""
         assert self.responses is not None  # a request knows them
         y = np.broadcast_to(self.responses[rows], np.shape(r))
