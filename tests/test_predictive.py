@@ -267,7 +267,7 @@ def test_rows_with_missing_values_stay_missing(made, new):
 def test_it_says_what_it_is_and_what_it_promises(made):
     assert repr(made) == "<Predictive of y: 6 rows, steps of 1/81>"
     assert len(made) == 6 and made.nobs == 80
-    assert "at least q" in made.guarantee and "exchangeable rows" in made.guarantee
+    assert "at least q" in made.guarantee and "if rows are exchangeable" in made.guarantee
     assert made.guarantee.endswith("given the units learned in training")
     assert made.upper_steps.shape == made.lower_steps.shape == (6, 80)
 

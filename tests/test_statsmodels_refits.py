@@ -230,7 +230,7 @@ def test_models_with_groups_hold_out_whole_groups(name):
     wanted = cv_plus(fit, frame, new, {}, folds, np.full(40, 0.2), 0.3)
     np.testing.assert_allclose(ends, np.clip(wanted, *span), atol=1e-6)
     assert ends.attrs["guarantee"].startswith(
-        "covers a row of a new cluster with probability at least 0.4 (1 - 2 alpha), exchangeable clusters"
+        "covers a row of a new cluster with probability at least 0.4 (1 - 2 alpha) if clusters"
     )
     assert made.conf_int_conformal(new).attrs["guarantee"].startswith("covers a row of a new cluster")
     larger = made.conf_int_conformal(new, method="cv+", folds=(frame["id"] // 2).to_numpy())
@@ -433,8 +433,8 @@ def test_split_holds_out_whole_clusters():
     level = np.sort(scores)[int(np.ceil(0.7 * 5 * 5 - 1e-9)) - 1]  # each row weighs 1 / 5
     np.testing.assert_allclose((ends["upper"] - ends["lower"]) / 2, level)
     assert ends.attrs["guarantee"] == (
-        "covers a row of a new cluster with probability at least 0.7, exchangeable clusters (id) and "
-        "exchangeable rows within each"
+        "covers a row of a new cluster with probability at least 0.7 if clusters (id) are "
+        "exchangeable, and rows within each"
     )
 
 

@@ -63,8 +63,8 @@ class Clusters:
     def labelled(self, intervals: Intervals, count: int, share: float, words: str) -> Intervals:
         """`Intervals` from ranks among ``count`` clusters, with what they promise."""
         says = (
-            f"covers a row of a new cluster with probability at least {share:.3g}{words}, exchangeable "
-            f"clusters ({self.name}) and exchangeable rows within each"
+            f"covers a row of a new cluster with probability at least {share:.3g}{words} if clusters "
+            f"({self.name}) are exchangeable, and rows within each"
         )
         k = conformal_rank(intervals.alpha, count)
         return replace(intervals, k=k, n=count, unit="clusters", guarantee=says)

@@ -22,7 +22,7 @@ def assumed(peers: Peers | None) -> str:
     within = " within each group" if peers is not None and peers.which is not None else ""
     if peers is not None and peers.weights is not None:
         return f"{within} under the shift, if the weights are its likelihood ratios"
-    return f"{within}, exchangeable rows"
+    return f"{within} if rows are exchangeable"
 
 
 @dataclass(frozen=True)

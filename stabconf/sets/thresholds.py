@@ -81,7 +81,7 @@ class Along:
         return (
             f"covers with probability at least {1 - alpha:g}, and at most {columns / (n + 1):.2g} more, "
             f"within every group and under every shift of the rows that {self.formula!r} can express, "
-            "exchangeable rows"
+            "if rows are exchangeable"
         )
 
     @cached_property
