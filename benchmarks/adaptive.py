@@ -15,7 +15,16 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import patsy
-from common import FEATURES, TARGET, Report, best_time, diabetes, parse_arguments, solver_time
+from common import (
+    FEATURES,
+    TARGET,
+    Report,
+    best_time,
+    diabetes,
+    interval_time,
+    parse_arguments,
+    solver_time,
+)
 from exact import housing
 from sklearn.base import BaseEstimator, RegressorMixin
 from statsmodels.datasets import engel
@@ -235,8 +244,7 @@ def cost_table(report, data_dir, count, repeats, seed):
             alone = sum(solver_time(part, repeats) for part in parts)
             options = {"alpha": ALPHA, "progress": False} | ({"scale": "MedInc"} if method == FIXED else {})
             new = table.sample(count, random_state=seed).drop(columns=TARGET)
-            results.conf_int_conformal(new.head(1), **options)  # what is made once
-            seconds, _ = best_time(lambda: results.conf_int_conformal(new, **options), repeats)  # noqa: B023
+            seconds = interval_time(results, new, repeats, **options)
             each = seconds / count
             cells = [f"{penalty:g}", str(count), f"{each / whole:.3f}", f"{each / alone:.3f}"]
             lines.append([method, *cells])
@@ -376,11 +384,10 @@ def along_cost_table(report, data_dir, count, repeats, seed):
                 results = stabconf.fit(model, table, loss="lad")
             else:
                 results = stabconf.fit_quantiles(model, table, quantiles=LEVELS)
-            results.conf_int_conformal(new.head(1), **options)  # what is made once
-            plain, _ = best_time(lambda: results.conf_int_conformal(new, **options), repeats)  # noqa: B023
+            plain = interval_time(results, new, repeats, **options)
             for each in along:
                 more = {**options, "conditional": each}
-                seconds, _ = best_time(lambda: results.conf_int_conformal(new, **more), repeats)  # noqa: B023
+                seconds = interval_time(results, new, repeats, **more)
                 columns = patsy.dmatrix(each, table).shape
                 size = f"({len(table)}, {len(table.columns)})"
                 lines.append([name, size, kind, str(columns[1]), str(len(new)), f"{seconds / plain:.2f}"])

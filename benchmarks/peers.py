@@ -204,12 +204,15 @@ def times(table, contender, repeats, seed):
     fit_time = min(timed(contender.fit, training)[0] for _ in range(repeats))
     _, fitted = timed(contender.fit, training)
     out = {}
+
+    def drawn(count):  # other rows in each try: those of the last calls are looked up
+        return table.frame.iloc[random.integers(len(table.frame), size=count)].reset_index(drop=True)
+
     for method, make in contender.methods.items():
         found = []
         for count in COUNTS:
-            new = table.frame.iloc[random.integers(len(table.frame), size=count)].reset_index(drop=True)
             tries = repeats if count <= 100 else 1
-            found.append(min(timed(make, fitted, new)[0] for _ in range(tries)))
+            found.append(min(timed(make, fitted, drawn(count))[0] for _ in range(tries)))
         out[method] = [fit_time, *found]
     return out
 
