@@ -224,3 +224,18 @@ def test_bins_are_of_one_number(half, by, message):
     new = new.assign(when=pd.date_range("2024-01-01", periods=len(new)))
     with pytest.raises(InputError, match=message):
         res.width_report(new, by=by)
+
+
+@pytest.mark.parametrize("ask", ["width_report", "plot_widths", "plot_coverage", "report"])
+def test_a_group_that_rows_do_not_have_is_refused_before_intervals_are_made(
+    ask, frame, tmp_path, monkeypatch
+):
+    res = stabconf.fit("y ~ x1", frame)
+
+    def never(self, asked):
+        raise AssertionError("intervals were made")
+
+    monkeypatch.setattr(type(res), "_intervals", never)
+    path = (tmp_path / "report.html",) if ask == "report" else ()
+    with pytest.raises(stabconf.FormulaError, match="by='nope' is neither a column nor a term"):
+        getattr(res, ask)(*path, frame, by="nope")

@@ -1,6 +1,6 @@
 """Groups of rows for tables and figures: by columns, by bins of a number, or by a term of a formula.
 
-`show` calls `group_labels` with the rows of a table, and `crossed` where one grouping must do.
+Results call `group_labels` with the rows of a table, and `crossed` where one grouping must do.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping

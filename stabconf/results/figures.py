@@ -180,8 +180,8 @@ class Figures(ObservedResults):
         >>> [label.get_text() for label in res.plot_widths(by={"income": 2}).get_yticklabels()]
         ['[377.1, 884]\\n(n = 118)', '(884, 4958]\\n(n = 117)']
         """
+        labels, name = crossed(self._groups(new, by))
         shown = shown_of(self, new, alpha, None, options)
-        labels, name = crossed(self._groups(shown, by))
         return draw_widths(shown.widths, labels, name, shown.attrs, ax)
 
     def plot_stability(
@@ -275,6 +275,7 @@ class Figures(ObservedResults):
     def _plot_coverage_by(
         self, new: New, by: By, alpha: Level, response: Any, ax: Axes, options: dict[str, Any]
     ) -> Axes:
+        groups = self._groups(new, by)
         formula = options.get("conditional")
         plain = {name: value for name, value in options.items() if name != "conditional"}
         kinds = {"coverage": plain}
@@ -283,7 +284,6 @@ class Figures(ObservedResults):
         shown = {name: shown_of(self, new, alpha, response, each) for name, each in kinds.items()}
         first = next(iter(shown.values()))
         check_judged(first)
-        groups = self._groups(first, by)
         assert groups is not None
         return draw_coverage_by(
             {name: coverage_by(each, groups) for name, each in shown.items()}, first.attrs, ax

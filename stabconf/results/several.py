@@ -29,7 +29,7 @@ from .observed import ObservedResults
 from .options import Bound, Level, New, Numbers, Options, shows_options
 from .regression import EachResults, ModelSpec, Results
 from .showing import evenly, ranks_of, responses_of
-from .tables import By, Tables
+from .tables import Tables
 
 _BOXES = 6  # that a figure shows, unless told
 _JOINT = "jointly"
@@ -289,11 +289,10 @@ class SeveralResults(EachResults, Tables):
         ranks = ranks_of(self._design, new, options, made[0])
         return [replace(one, ranks=ranks) for one in made]
 
-    def _widths(self, shown: list[Shown], by: By) -> WidthReport:
+    def _widths(self, shown: list[Shown], groups: pd.DataFrame | None) -> WidthReport:
         """Widths of each response, and one line, "jointly", for the boxes: the range expected is that of
         their coverage."""
         first = shown[0]
-        groups = self._groups(first, by)
         lines = [each.report(groups) for each in shown]
         known = None if first.y is None or first.training else np.min([each.hits for each in shown], axis=0)
         widths = np.max([each.widths for each in shown], axis=0)
@@ -304,15 +303,20 @@ class SeveralResults(EachResults, Tables):
             each[["expected_lower", "expected_upper"]] = np.nan
         keys = [*self._each, _JOINT]
         out = pd.concat([*lines, joint], keys=keys, names=["response", *joint.index.names])
-        report = WidthReport(out if by is not None else out.droplevel(1))
+        report = WidthReport(out if groups is not None else out.droplevel(1))
         report.attrs = {**first.attrs, "response": " and ".join(self._each)}
         return report
 
     def _content(
-        self, shown: list[Shown], by: By, about: Background, new: New, options: Options
+        self,
+        shown: list[Shown],
+        groups: pd.DataFrame | None,
+        about: Background,
+        new: New,
+        options: Options,
     ) -> Content:
         summary = summarise_several(self, self._design)
-        return collect_joint(shown, self._widths(shown, by), _drawn(shown[0], _BOXES), summary, about)
+        return collect_joint(shown, self._widths(shown, groups), _drawn(shown[0], _BOXES), summary, about)
 
     # Parts -----------------------------------------------------------------------------------------
 

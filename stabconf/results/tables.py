@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from ..checks import check_one_alpha
+from ..data.bins import group_labels
+from ..data.frames import collected
 from ..errors import AssumptionError, InputError, quietly
 from ..sets import Intervals
 from ..show.drift import ExchangeabilityCheck
@@ -124,7 +126,8 @@ class Tables(BaseResults):
         0     (0, 800]     43  338.65      1.00
         1  (800, 5000]     74  338.92      0.88
         """
-        return self._widths(self._shown(new, alpha, response, options), by)
+        groups = self._groups(new, by)
+        return self._widths(self._shown(new, alpha, response, options), groups)
 
     def report(
         self,
@@ -155,23 +158,28 @@ class Tables(BaseResults):
         'Engel.html'
         """
         target = check_path(path)
+        groups = self._groups(new, by)
         shown = self._shown(new, alpha, response, options)
         rows = None if new is None else self._rows(new)[0].as_fitted
         about = Background.of(self.model.formula, self._design, self._rows(None)[0].as_fitted, rows)
-        return write_report(target, self._content(shown, by, about, new, options))
+        return write_report(target, self._content(shown, groups, about, new, options))
 
     def _shown(self, new: New, alpha: Level, response: Any, options: Options) -> list[Shown]:
         """What is shown, a record per response."""
         return [shown_of(self, new, alpha, response, options)]
 
-    def _widths(self, shown: list[Shown], by: By) -> WidthReport:
-        return shown[0].report(self._groups(shown[0], by))
+    def _widths(self, shown: list[Shown], groups: pd.DataFrame | None) -> WidthReport:
+        return shown[0].report(groups)
 
     def _content(
-        self, shown: list[Shown], by: By, about: Background, new: New, options: Options
+        self,
+        shown: list[Shown],
+        groups: pd.DataFrame | None,
+        about: Background,
+        new: New,
+        options: Options,
     ) -> Content:
         """What a report says."""
-        groups = self._groups(shown[0], by)
         with quietly():  # said above, by the intervals themselves
             summary, checked = self._fit_summary(), self._checked(shown[0], new, options)
         return collect(shown[0], groups, summary, about, checked)
@@ -180,5 +188,10 @@ class Tables(BaseResults):
         """Whether exchangeability is plausible, for a report; None where that cannot be told."""
         return None
 
-    def _groups(self, shown: Shown, by: By) -> pd.DataFrame | None:
-        return shown.groups(by, lambda term: self._design.terms(term, shown.frame, "by"))
+    def _groups(self, new: New, by: By) -> pd.DataFrame | None:
+        """Labels of groups, one column per grouping; None without any. Asked for before intervals are made,
+        which may take long."""
+        if by is None:
+            return None
+        frame = self._design.frame_of(collected(new))
+        return group_labels(by, frame, lambda term: self._design.terms(term, frame, "by"))

@@ -5,14 +5,13 @@ their widths, in all and by group, with the coverage where responses are known.
 more. `Shown.report` makes a `WidthReport`, which users and written reports see.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ..data.bins import group_labels
 from ..errors import InputError
 from .coverage import Leverages, Ranks, coverage_line
 from .tables import Table, cell, percent
@@ -79,10 +78,6 @@ class Shown:
         if values.ndim > 1:
             raise InputError(f"new has more than one column {name!r}: rename or drop the duplicates")
         return values
-
-    def groups(self, by: Any, terms: Callable[[str], dict[str, np.ndarray]]) -> pd.DataFrame | None:
-        """Labels of groups, one column per grouping; None without any."""
-        return None if by is None else group_labels(by, self.frame, terms)
 
     def report(self, groups: pd.DataFrame | None) -> "WidthReport":
         """The `WidthReport` by these groups."""
