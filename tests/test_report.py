@@ -367,3 +367,12 @@ def test_paths_that_are_no_files(half, tmp_path, path, message):
     with pytest.raises(StabconfError, match=message):
         half[0].report(tmp_path / "x.html" if path == "" else path)
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_widths_of_many_groups_are_drawn_for_the_largest(tmp_path, figures):
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"x": rng.standard_normal(300), "y": rng.standard_normal(300)})
+    new = data.assign(g=[f"group {i}" for i in np.minimum(np.arange(300) // 3, 44)])
+    res = stabconf.fit("y ~ x", data)
+    text = res.report(tmp_path / "many.html", new, alpha=0.1, by="g").read_text(encoding="utf-8")
+    assert "the 40 largest of 45 groups" in text and "group 44" in text

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _WIDTH = 6.8  # inches
 _MARGIN = 0.1  # inches about a figure
 _TICKS = 5
+_GROUPS = 40  # whose widths are drawn
 _DRAWN = 1500  # intervals
 _SETTINGS = threading.Lock()  # matplotlib's are of the whole process: reports in threads take turns
 
@@ -54,10 +55,17 @@ def pair_figure(pair: tuple[Shown, Shown], boxes: np.ndarray) -> Picture:
 
 
 def width_figure(shown: Shown, labels: pd.Categorical | None, name: str | None) -> Picture:
-    """Widths in all or by group."""
-    height = 3.4 if labels is None else 1.5 + 0.5 * len(labels.categories)
-    svg = _svg(lambda ax: draw_widths(shown.widths, labels, name, shown.attrs, ax), height)
-    by = "" if labels is None else f", by {name}: median, quartiles, 5 and 95 %"
+    """Widths in all or by group, by the largest groups where they are many."""
+    widths, by, height = shown.widths, "", 3.4
+    if labels is not None:
+        by = f", by {name}: median, quartiles, 5 and 95 %"
+        if len(labels.categories) > _GROUPS:
+            by += f"; the {_GROUPS} largest of {len(labels.categories)} groups"
+            largest = labels.value_counts().nlargest(_GROUPS).index
+            drawn = labels.isin(largest)
+            labels, widths = labels[drawn].remove_unused_categories(), widths[drawn]
+        height = 1.5 + 0.5 * len(labels.categories)
+    svg = _svg(lambda ax: draw_widths(widths, labels, name, shown.attrs, ax), height)
     return Picture("widths", f"Widths of the intervals{by}.", svg)
 
 
