@@ -47,6 +47,18 @@ class PartedResults(Coefficients, BaseResults):
     converged : bool
     radius : float
         Certified distance of the coefficients to the minimiser, in the norm of the penalty.
+
+    Examples
+    --------
+    >>> import dask.dataframe as dd
+    >>> import stabconf
+    >>> from statsmodels.datasets import engel
+    >>> table = dd.from_pandas(engel.load_pandas().data, npartitions=2)
+    >>> res = stabconf.fit("foodexp ~ income", table, loss="huber")
+    >>> res.conf_int_conformal({"income": [500.0, 1000.0]}, alpha=0.1).round(0)
+       lower  upper
+    0  213.0  532.0
+    1  475.0  792.0
     """
 
     can_refit = False

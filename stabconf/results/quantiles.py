@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -228,7 +229,15 @@ class QuantileResults(EachResults, Figures):
         return float(pair[0]), float(pair[1])
 
     def _band(self, pair: Sequence[float] | None, side: str) -> BandFits:
-        return BandFits(*(self._each[level]._fits for level in self._check_pair(pair, side)))
+        low, high = self._check_pair(pair, side)
+        if (low, high) not in self._bands:
+            self._bands[low, high] = BandFits(self._each[low]._fits, self._each[high]._fits)
+        return self._bands[low, high]
+
+    @cached_property
+    def _bands(self) -> dict[tuple[float, float], BandFits]:
+        """Pairs of fits that were asked for; a fit that changes its unit for one is made again."""
+        return {}
 
     @property
     def _central(self) -> float:

@@ -306,16 +306,18 @@ class Fits:
         far = bending and self.base.base_root.norms(row[None])[0] ** 2 > _FAR
         steep = bending and math.isinf(self.loss.lipschitz)
         for i in np.argsort(w):
-            solution = self.augmented(row, w[i], start)
-            if not solution.success:  # far responses: a fit that goes through the new row is nearer
-                through = start + (w[i] - row @ start) / (row @ row or 1.0) * row
-                solution = min(solution, self.augmented(row, w[i], through), key=lambda each: each.fun)
-            known = _tilted_to(self, row, w[i], start) if far or (steep and not solution.success) else None
+            known = _tilted_to(self, row, w[i], start) if far else None
+            if known is None:
+                solution = self.augmented(row, w[i], start)
+                if not solution.success:  # far responses: a fit that goes through the new row is nearer
+                    through = start + (w[i] - row @ start) / (row @ row or 1.0) * row
+                    solution = min(solution, self.augmented(row, w[i], through), key=lambda each: each.fun)
+                if steep and not (far or solution.success):
+                    known = _tilted_to(self, row, w[i], start)
             if known is None:
                 self.check_refit(solution)
-                r[i], e[i], start = solution.r[:-1], solution.r[-1], solution.x
-            else:
-                r[i], e[i], start = known
+                known = solution.r[:-1], solution.r[-1], solution.x
+            r[i], e[i], start = known
             theta[i] = start
         return r, e, ties_of(self.problem.X, theta)
 
