@@ -14,7 +14,7 @@ from ..errors import AssumptionError
 from ..losses import LAD, Loss
 from ..rank import ceil_rank, kth_of_blocks
 from ..solvers import BlockProblem, Problem, Solution, TieBreak, minimise_blocks
-from ..stability import BlockFit, default_bound, frozen_from_blocks
+from ..stability import BlockFit, default_bound, frozen_fit
 from ..threads import one_thread
 from .fits import LEARNED
 from .frozen import FrozenSets, stable_tables
@@ -143,5 +143,5 @@ def tables_of_blocks(rows: BlockRows, fitted: Fitted, alphas: Collection[float],
     stub = Problem(rows.sample[0][:1], np.empty(0), loss, rows.ridge, np.zeros(len(rows.ridge)))
     base = BlockFit(stub, fitted.solution, fitted.centre, fitted.scale, blocks=problem)
     score, bound = as_score(None, loss, side), default_bound(loss)
-    tables = stable_tables(alphas, rows.n, loss, partial(frozen_from_blocks, base, bound, score))
+    tables = stable_tables(alphas, rows.n, loss, partial(frozen_fit, base, bound, score))
     return FrozenSets(rows.n, loss, LEARNED, TieBreak(), tables, None)

@@ -7,7 +7,7 @@ stationarity residual is added to e.
 """
 
 from .base_fit import BaseFit, Metric
-from .blocks import BlockFit, frozen_from_blocks
+from .blocks import BlockFit
 from .constants import named_constants, needs_range
 from .frozen import FrozenFit, frozen_fit
 from .moves import BOUNDS, Reach, default_bound, reach
@@ -21,7 +21,6 @@ __all__ = [
     "Reach",
     "default_bound",
     "frozen_fit",
-    "frozen_from_blocks",
     "named_constants",
     "needs_range",
     "reach",

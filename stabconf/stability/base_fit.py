@@ -5,6 +5,7 @@ together with what may move the fit before any new row does: the solver's statio
 """
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -12,10 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg
 
-from ..rank import Rank, Scoring
+from ..rank import Rank, Scoring, kth_smallest
 from ..solvers import Problem, Solution
 
 Level = np.ndarray | float  # one per norm, or one for all
+Values = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of rows (b, p) and residuals (b,)
+Norms = Callable[["Metric", np.ndarray], np.ndarray]  # in a metric, of some of the rows of a part
 
 _CHUNK = 16384  # rows per block
 STEEPEST = 1e6  # curvature counted at most, where a loss has an infinite one
@@ -123,6 +126,15 @@ class BaseFit:
                 return error
             kappa *= 4.0
         return None
+
+    def parts(self) -> Iterator[tuple[np.ndarray, Norms]]:
+        """Residuals of the rows (b,) and their norms, part by part."""
+        yield self.solution.r, lambda metric, which: metric.rows[which]
+
+    def kth(self, of: Values, *ranks: int) -> list[float]:
+        """Order statistics of values of all rows; ``inf`` for a rank above n."""
+        values = of(self.problem.X, self.solution.r)
+        return [float(kth_smallest(values, rank)) for rank in ranks]
 
     def ceilings(self, score: Scoring, rank: Rank, metric: "Metric") -> list[tuple[Level, Level]]:
         """Lines ``height + rise * move`` above the order statistic of upper bounds on the scores.

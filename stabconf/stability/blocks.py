@@ -1,22 +1,29 @@
-"""A base fit whose rows come in blocks, and its tables for stable intervals (theory, section 4).
+"""A base fit whose rows come in blocks (theory, section 4).
 
-As `BaseFit` and `frozen_fit`, with a pass over the rows for each sum, largest value or order statistic of
+As `BaseFit`, with a pass over the rows for each sum, largest value or order statistic of
 something that has one entry per row.
 """
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 
 import numpy as np
 
 from ..rank import Rank, Scoring, kth_of_blocks
 from ..solvers import BlockProblem
-from .base_fit import STEEPEST, BaseFit, InverseRoot, Level, Metric, inverse_root, made_metric
-from .frozen import FrozenFit, Nearest, assembled, kept_count, least_move, metrics_for
-
-Values = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of rows (b, p) and residuals (b,)
+from .base_fit import (
+    STEEPEST,
+    BaseFit,
+    InverseRoot,
+    Level,
+    Metric,
+    Norms,
+    Values,
+    inverse_root,
+    made_metric,
+)
 
 
 @dataclass(frozen=True)
@@ -33,23 +40,26 @@ class BlockFit(BaseFit):
     def residual(self) -> np.ndarray:
         return self.solution.e
 
-    def parts(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Rows (b, p) and residuals (b,)."""
         return self.blocks.residuals(self.solution.x)
 
+    def parts(self) -> Iterator[tuple[np.ndarray, Norms]]:
+        for X, r in self._blocks():
+            yield r, partial(_norms, X)
+
     def kth(self, of: Values, *ranks: int) -> list[float]:
-        """Order statistics of values of all rows."""
         X, v = self.blocks.sample
         sample = of(X, v - X @ self.solution.x)
-        return kth_of_blocks(lambda: (of(*part) for part in self.parts()), sample, self.n, ranks)
+        return kth_of_blocks(lambda: (of(*part) for part in self._blocks()), sample, self.n, ranks)
 
     def largest(self, of: Values) -> float:
         """The largest of values of all rows."""
-        return max(float(np.max(of(*part))) for part in self.parts())
+        return max(float(np.max(of(*part))) for part in self._blocks())
 
     def _root(self, curvature: Values) -> InverseRoot:
         hessian = np.diag(self.problem.ridge)
-        for X, r in self.parts():
+        for X, r in self._blocks():
             part = X * np.sqrt(np.minimum(curvature(X, r), STEEPEST))[:, None]
             hessian = hessian + part.T @ part
         return inverse_root(hessian)
@@ -101,33 +111,5 @@ class BlockFit(BaseFit):
         return [(highest if k <= self.n else math.inf, rise), (level, self.largest(norms))]
 
 
-def frozen_from_blocks(
-    base: BlockFit, bound: str, score: Scoring, rank: Rank, entries: int
-) -> tuple[FrozenFit, int]:
-    """As `frozen_fit`."""
-    metrics = metrics_for(base, bound)
-    count = min(kept_count(metrics, entries), base.n)
-    (level,) = base.kth(lambda X, r: score.values(r), int(rank.mass))
-    (cut,) = base.kth(lambda X, r: np.abs(score.values(r) - level), count)
-    X_near, r_near = [], []
-    below, above, left = 0, math.inf, count
-    stay: dict[float | None, float] = dict.fromkeys(metrics, math.inf)
-    for X, r in base.parts():
-        values = score.values(r)
-        kept = np.flatnonzero(np.abs(values - level) <= cut)[:left]
-        left -= len(kept)
-        X_near.append(X[kept])
-        r_near.append(r[kept])
-        lower = values < level
-        lower[kept] = False
-        upper = values >= level
-        upper[kept] = False
-        below += int(lower.sum())
-        above = min(above, float(np.min(values[upper], initial=math.inf)))
-        for kappa, metric in metrics.items():
-            rates = score.norms(metric.root.norms(X[lower]))
-            stay[kappa] = min(stay[kappa], least_move(level - values[lower], rates))
-    X = np.vstack(X_near)
-    slim = {kappa: replace(metric, rows=metric.root.norms(X)) for kappa, metric in metrics.items()}
-    near = Nearest(np.concatenate(r_near), below, above, stay)
-    return assembled(base, bound, slim, score, rank, near), below
+def _norms(X: np.ndarray, metric: Metric, which: np.ndarray) -> np.ndarray:
+    return metric.root.norms(X[which])

@@ -69,89 +69,57 @@ def frozen_fit(
 ) -> tuple[FrozenFit, int]:
     """The `FrozenFit` for one order statistic by the bound "norm" or "curvature", with about so many
     entries; and the number of rows below it that are not kept."""
-    r = base.solution.r
-    values = score.values(r)
-    level = float(rank.kth(values))
-    metrics = metrics_for(base, bound)
-    count = kept_count(metrics, entries)
-    away = np.abs(values - level)
-    kept = np.arange(len(r)) if len(r) <= count else np.sort(np.argpartition(away, count)[:count])
-    rest = np.delete(np.arange(len(r)), kept)
-    below = rest[values[rest] < level]
-    above = float(np.min(values[rest[values[rest] >= level]], initial=math.inf))
-    stay = {
-        kappa: least_move(level - values[below], score.norms(metric.rows)[below])
-        for kappa, metric in metrics.items()
-    }
-    slim = {kappa: replace(metric, rows=metric.rows[kept]) for kappa, metric in metrics.items()}
-    near = Nearest(r[kept], len(below), above, stay)
-    return assembled(base, bound, slim, score, rank, near), len(below)
-
-
-@dataclass(frozen=True)
-class Nearest:
-    """The rows whose scores are nearest to an order statistic.
-
-    ``r`` are their residuals; ``below`` is the number of the others below it and ``above`` the least score
-    of those above it; ``stay``, for each metric, the move up to which the former stay below.
-    """
-
-    r: np.ndarray
-    below: int
-    above: float
-    stay: dict[float | None, float]
-
-
-def assembled(
-    base: BaseFit,
-    bound: str,
-    metrics: dict[float | None, Metric],
-    score: Scoring,
-    rank: Rank,
-    near: Nearest,
-) -> FrozenFit:
-    """The `FrozenFit` of metrics whose ``rows`` are the norms of the nearest rows."""
-    values = score.values(near.r)
+    widest = None if bound == "norm" else math.inf
+    metrics = {widest: base.metric(widest), **(_regions(base) if bound == "curvature" else {})}
+    count = min(max(_LEAST, entries // (1 + len(metrics))), base.n)
+    (level,) = base.kth(lambda X, r: score.values(r), int(rank.mass))
+    (cut,) = base.kth(lambda X, r: np.abs(score.values(r) - level), count)
+    residuals: list[np.ndarray] = []
+    rows: dict[float | None, list[np.ndarray]] = {kappa: [] for kappa in metrics}
+    below, above, left = 0, math.inf, count
+    stay = dict.fromkeys(metrics, math.inf)
+    for r, norms in base.parts():
+        values = score.values(r)
+        kept = np.flatnonzero(np.abs(values - level) <= cut)[:left]
+        left -= len(kept)
+        residuals.append(r[kept])
+        rest = np.delete(np.arange(len(r)), kept)
+        under = values[rest] < level
+        lower, upper = rest[under], rest[~under]
+        below += len(lower)
+        above = min(above, float(np.min(values[upper], initial=math.inf)))
+        for kappa, metric in metrics.items():
+            rows[kappa].append(norms(metric, kept))
+            rates = score.norms(norms(metric, lower))
+            stay[kappa] = min(stay[kappa], _least_move(level - values[lower], rates))
+    near = np.concatenate(residuals)
+    values, among = score.values(near), Rank(int(rank.mass) - below)
     slim: dict[float | None, Metric] = {}
     for kappa, metric in metrics.items():
-        among = Rank(int(rank.mass) - near.below)
-        holds = _SURELY * _up_to(values, score.norms(metric.rows), among, near.above, near.stay[kappa])
-        slim[kappa] = replace(metric, root=metric.root if kappa is None else base.base_root, holds=holds)
-    problem = replace(base.problem, X=base.problem.X[:1].copy(), v=np.empty(0))
+        own = np.concatenate(rows[kappa])
+        holds = _SURELY * _up_to(values, score.norms(own), among, above, stay[kappa])
+        root = metric.root if kappa is None else base.base_root
+        slim[kappa] = replace(metric, root=root, rows=own, holds=holds)
     none = np.empty(0)
-    return FrozenFit(
-        problem,
-        replace(base.solution, r=near.r, multipliers=none, l1_multipliers=none, e=none),
+    made = FrozenFit(
+        replace(base.problem, X=base.problem.X[:1].copy(), v=none),
+        replace(base.solution, r=near, multipliers=none, l1_multipliers=none, e=none),
         base.centre,
         base.scale,
         metrics=slim,
         count=base.n,
         finest=base.finest_region if bound == "curvature" else 1.0,
         root=base.base_root,
-        lines=base.ceilings(score, rank, base.metric(_widest(bound))),
+        lines=base.ceilings(score, rank, metrics[widest]),
     )
+    return made, below
 
 
-def least_move(room: np.ndarray, rates: np.ndarray) -> float:
+def _least_move(room: np.ndarray, rates: np.ndarray) -> float:
     """The smallest move at which a score with ``room`` below a level reaches it."""
     with np.errstate(divide="ignore", invalid="ignore"):
         stay = np.nan_to_num(room / rates, nan=0.0, posinf=math.inf)
     return float(np.min(stay, initial=math.inf))
-
-
-def metrics_for(base: BaseFit, bound: str) -> dict[float | None, Metric]:
-    """The metrics that stable intervals by a bound need: that of every move, and those of the regions."""
-    widest = _widest(bound)
-    return {widest: base.metric(widest), **(_regions(base) if bound == "curvature" else {})}
-
-
-def kept_count(metrics: dict[float | None, Metric], entries: int) -> int:
-    """Rows to keep, so that there are about so many entries."""
-    return max(_LEAST, entries // (1 + len(metrics)))
-
-
-def _widest(bound: str) -> float | None:
-    return None if bound == "norm" else math.inf
 
 
 def _regions(base: BaseFit) -> dict[float | None, Metric]:
