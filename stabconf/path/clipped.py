@@ -243,18 +243,18 @@ class Systems:
         count = right.shape[1]
         right = np.where(self.inside[:, :count], right, 0.0)
         out = np.zeros(self.inside.shape)
-        size = int(np.max(self.count, initial=0))
+        size = self.count.max(initial=0)
         terms = self.terms[:, :size]
         shares = (terms[..., :count] @ right[..., None])[..., 0]
-        for each in np.unique(self.base):
+        for each in np.unique(self.base) if len(self.bases) > 1 else (0,):
             at, inverse = self.bases[each]
-            cut = np.searchsorted(at, count)
-            some = np.flatnonzero(self.base == each)
+            cut = at.searchsorted(count)
+            some = (self.base == each).nonzero()[0]
             out[some[:, None], at] = right[some[:, None], at[:cut]] @ inverse[:cut]
             if unit is not None:
                 some = some[unit[some] >= 0]
                 shares[some] = terms[some, :, unit[some]]
-                place = np.searchsorted(at, unit[some])
+                place = at.searchsorted(unit[some])
                 known = np.append(at, -1)[place] == unit[some]
                 out[some[known, None], at] = inverse[place[known]]
         out += ((shares * self.factors[:, :size])[:, None] @ terms)[:, 0]
@@ -263,7 +263,7 @@ class Systems:
     def change(self, lines: np.ndarray, term: np.ndarray, value: np.ndarray) -> None:
         """Take ``term term' / value`` (b, q), (b,) from the inverses ``lines`` (b,)."""
         count = self.count[lines]
-        if np.max(count, initial=0) == self.terms.shape[1]:
+        if count.max(initial=0) == self.terms.shape[1]:
             self.terms = np.concatenate([self.terms, np.zeros_like(self.terms)], axis=1)
             self.factors = np.concatenate([self.factors, np.zeros_like(self.factors)], axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -276,7 +276,9 @@ class Systems:
 
     def worn(self) -> np.ndarray:
         """Systems whose inverse has so many terms that a fresh one is quicker."""
-        many = np.flatnonzero(self.count > _TERMS[0])
+        many = (self.count > _TERMS[0]).nonzero()[0]
+        if not len(many):
+            return many
         return many[self.count[many] > _TERMS[1] * np.count_nonzero(self.inside[many], axis=1)]
 
     def renew(self, lines: np.ndarray) -> None:

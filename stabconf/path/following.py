@@ -20,6 +20,7 @@ _LEAST = 500  # but so many steps at least
 _VANISHED = 1e-4  # of the length: what vanishing weights can hold is less
 _STILL = 1e-11  # a relative movement below this is none
 _LAST = 1e-15  # but not at the end of a path whose ties vanishing weights decide
+_FAR = 1e300  # a length that is infinite is longer
 _FEW = 4  # paths under way per one that has arrived, below which those are taken out
 _OFTEN = 16  # steps after which rows that are fitted exactly are looked at
 _SOLVED = 1e-11  # relative error of a system's solution to be content with
@@ -145,7 +146,9 @@ class _Batch:
         given = fit.v, fit.down, fit.up, fit.soft
         self.v, self.down, self.up, self.soft = (each[watched] for each in given)
         self.lengths = np.append(np.abs(self.X).sum(axis=1), np.ones(len(self.columns)))
+        self.longest = np.max(self.lengths, initial=0.0)
         self.largest = np.max(np.abs(self.X), initial=0.0)
+        self.bends = bool(self.soft.any())
         self.p = len(fit.theta)
         self.ridge = fit.ridge
         seen = self.X[(self.soft & (fit.side[watched] == 0))[: self.data]]
@@ -157,6 +160,7 @@ class _Batch:
         self.u = np.tile(fit.u[watched], (size, 1))
         self.side = np.tile(fit.side[watched], (size, 1))
         self.position = np.zeros(size)
+        self.without = False
         self.gone = np.full(size, -1)  # rows that are held out,
         self.missing = np.zeros((size, self.p))  # and what ``unseen`` has of them
         exact, dependent = (np.searchsorted(watched, rows) for rows in fit.exact_rows)
@@ -176,6 +180,7 @@ class _Batch:
 
     def hold_out(self, fit: ClippedFit, watched: np.ndarray, rows: np.ndarray) -> None:
         """Take one row (B,) from each path: it pulls as it did at the start, whatever its residual."""
+        self.without = True
         self.gone = np.where(np.isin(rows, watched), np.searchsorted(watched, rows), -1)
         soft = fit.soft[rows] & (fit.side[rows] == 0)
         x = fit.X[rows] * soft[:, None]
@@ -201,14 +206,14 @@ class _Batch:
     def advance(self) -> np.ndarray:
         """One step, to the next event or the end; True for the paths that have arrived."""
         rest = self.length - self.position
-        close = np.isfinite(rest) & (rest <= (_STILL if self.extra is None else _LAST) * self.length)
+        close = rest <= (_STILL if self.extra is None else _LAST) * min(self.length, _FAR)
         d, dr, du = self._direction()
         self.corner = self.position, self.theta.copy()
         distance = self._distances(dr, du)
-        row = np.argmin(distance, axis=1)  # the first that ties: Bland's rule, which cannot cycle
+        row = distance.argmin(axis=1)  # the first that ties: Bland's rule, which cannot cycle
         h = np.minimum(distance[self.lines, row], rest)
         self.endless = self._runs_away(d, h)
-        for line in np.flatnonzero(self.endless):  # far out nothing of rounding errors may be left
+        for line in self.endless.nonzero()[0]:  # far out nothing of rounding errors may be left
             inner = np.vstack([self.X, np.eye(self.p)[self.columns]])[self.side[line] == 0]
             d[line] -= np.linalg.lstsq(inner, inner @ d[line], rcond=None)[0]
         done = (h >= rest) | close | self.endless
@@ -218,7 +223,7 @@ class _Batch:
         self.r += h[:, None] * dr
         self.u += h[:, None] * du
         self.position = self.position + h
-        moving = np.flatnonzero(~done)
+        moving = (~done).nonzero()[0]
         row = row[moving]
         leaves = (self.side[moving, row] == 0) & (self.soft[row] | self.held[moving, row])
         self._turn(moving, row, np.where(leaves, np.where(du[moving, row] > 0, 1, -1), 0))
@@ -229,7 +234,8 @@ class _Batch:
 
     def _along(self, moves: np.ndarray) -> np.ndarray:
         """How much the rows' predictions change on moves (B, p) of theta."""
-        return np.concatenate([moves @ self.X.T, moves[:, self.columns]], axis=1)
+        along = moves @ self.X.T
+        return np.concatenate([along, moves[:, self.columns]], axis=1) if len(self.columns) else along
 
     def _runs_away(self, d: np.ndarray, h: np.ndarray) -> np.ndarray:
         """Whether a path goes on without end for all that is not vanishing (B,)."""
@@ -248,18 +254,20 @@ class _Batch:
         back = self.systems.solve(off)[:, : self.p]
         self.theta += back
         self.r = np.where(self.held, 0.0, r - self._along(back))
-        self.u = np.where(self.soft & (self.side == 0), self.r, self.u)
+        if self.bends:
+            self.u = np.where(self.soft & (self.side == 0), self.r, self.u)
 
     def _direction(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Directions of theta (B, p), of the residuals (B, c) and of the slopes (B, c)."""
         self.systems.renew(self.systems.worn())
-        look = not self.age
+        look = not self.age or len(self.columns) > 0
         for left in range(_TRIES, -1, -1):
             dr, du, off = self._rates(look)
             d = self.systems.x[:, : self.p]
-            size = _largest(self.systems.force) + self.largest * _largest(du)
-            far = np.max(self.lengths, initial=0.0) * _largest(d) + 1e-300
-            error = np.maximum(_largest(off[:, : self.p]) / size, _largest(off[:, self.p :]) / far)
+            error = _largest(off[:, self.p :]) / (self.longest * _largest(d) + 1e-300)
+            if look:
+                size = _largest(self.systems.force) + self.largest * _largest(du)
+                error = np.maximum(error, _largest(off[:, : self.p]) / size)
             wrong = ~(error <= _SOLVED)
             if not left or not wrong.any():
                 break
@@ -275,17 +283,17 @@ class _Batch:
         the coefficients only if asked to ``look``. Where inner rows take up the force nothing moves."""
         p = self.p
         inside = self.systems.inside
-        full = np.count_nonzero(inside[:, :p], axis=1) <= np.count_nonzero(inside[:, p:], axis=1)
-        self.systems.x[full | (_largest(self.systems.x[:, :p]) <= self.still), :p] = 0.0
         d = self.systems.x[:, :p]
+        full = inside[:, :p].sum(axis=1) <= inside[:, p:].sum(axis=1)
+        d[full | (_largest(d) <= self.still)] = 0.0
         dr = -self._along(d)
-        lines, slot = np.nonzero(self.slots >= 0)
+        lines, slot = (self.slots >= 0).nonzero()
         rows = self.slots[lines, slot]
-        du = np.where(self.soft & (self.side == 0), dr, 0.0)
+        du = np.where(self.soft & (self.side == 0), dr, 0.0) if self.bends else np.zeros(dr.shape)
         du[lines, rows] = -self.systems.x[lines, p + slot]
         off = np.zeros(self.systems.x.shape)
         off[lines, p + slot] = dr[lines, rows]
-        if look or len(self.columns):
+        if look:
             e = self.systems.force - self._curved(d, self.lines) + du[:, : self.data] @ self.X
             du[:, self.data :] = np.where(self.held[:, self.data :], -e[:, self.columns], 0.0)
             off[:, :p] = np.where(inside[:, :p], e, 0.0)
@@ -304,7 +312,7 @@ class _Batch:
         still = self.still[:, None] * self.lengths
         side = self.side
         edge = np.zeros(1)
-        if self.soft.any():
+        if self.bends:
             edge = np.where(side > 0, self.up, -self.down) * self.soft
             du = np.where(self.soft & (np.abs(dr) <= still), 0.0, du)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -316,8 +324,9 @@ class _Batch:
         if self.dependent:
             left = (side == 0) & ~self.held & ~self.soft
             distance[left] = np.where(np.abs(dr) > still, 0.0, np.inf)[left]
-        seen = np.flatnonzero(self.gone >= 0)
-        distance[seen, self.gone[seen]] = np.inf
+        if self.without:
+            seen = np.flatnonzero(self.gone >= 0)
+            distance[seen, self.gone[seen]] = np.inf
         return distance
 
     def _turn(self, lines: np.ndarray, rows: np.ndarray, onto: np.ndarray) -> None:
@@ -328,16 +337,18 @@ class _Batch:
         """
         if not len(lines):
             return
+        inner = onto == 0
+        soft = self.soft[rows]
+        step = ~soft
+        l1 = rows >= self.data
+        joins = step & (inner != l1)
+        goes = step & ~joins
         self.side[lines, rows] = onto
         bound = np.where(onto > 0, self.up[rows], -self.down[rows])
-        self.u[lines, rows] = np.where(onto == 0, self.u[lines, rows], bound)
-        soft = self.soft[rows]
-        self.held[lines, rows] = (onto == 0) & ~soft
-        self.r[lines[~soft], rows[~soft]] = 0.0
-        place = self._places(lines, rows, onto)
-        l1 = rows >= self.data
-        joins = ~soft & ((onto == 0) != l1)
-        goes = ~soft & ~joins
+        self.u[lines, rows] = np.where(inner, self.u[lines, rows], bound)
+        self.held[lines, rows] = inner & step
+        self.r[lines[step], rows[step]] = 0.0
+        place = self._places(lines, rows, inner)
         unit = np.full(len(self.lines), -1)
         unit[lines[goes]] = place[goes]
         right = self._border(lines[~goes], rows[~goes], place[~goes])
@@ -345,25 +356,28 @@ class _Batch:
         right = right[lines]
         value = np.einsum("ij,ij->i", right, term[:, : right.shape[1]])
         value[goes] = term[goes, place[goes]]
-        sign = np.where(onto == 0, 1.0, -1.0)[soft]
-        value[soft] += sign
-        border = np.flatnonzero(joins & l1)
-        value[border] -= right[border, place[border]]
+        if len(self.columns):
+            border = np.flatnonzero(joins & l1)
+            value[border] -= right[border, place[border]]
         term[joins, place[joins]] = -1.0
-        self.systems.inside[lines[~soft], place[~soft]] = joins[~soft]
-        self._give_up_singular(lines[soft], sign * value[soft])
+        self.systems.inside[lines[step], place[step]] = joins[step]
+        if self.bends:
+            sign = np.where(inner, 1.0, -1.0)[soft]
+            value[soft] += sign
+            self._give_up_singular(lines[soft], sign * value[soft])
         self.systems.change(lines, term, value)
 
-    def _places(self, lines: np.ndarray, rows: np.ndarray, onto: np.ndarray) -> np.ndarray:
+    def _places(self, lines: np.ndarray, rows: np.ndarray, inner: np.ndarray) -> np.ndarray:
         """The unknowns (b,) of systems that step rows have or are given: a coefficient, or a slot."""
         place = np.zeros(len(lines), dtype=int)
         l1 = rows >= self.data
-        place[l1] = self.columns[rows[l1] - self.data]
-        self.theta[lines[l1], place[l1]] = 0.0
-        step = ~l1 & ~self.soft[rows]
+        if len(self.columns):
+            place[l1] = self.columns[rows[l1] - self.data]
+            self.theta[lines[l1], place[l1]] = 0.0
+        step = ~(l1 | self.soft[rows])
         if step.any():
-            lines, rows, inner = lines[step], rows[step], onto[step] == 0
-            slot = np.argmax(self.slots[lines] == np.where(inner, -1, rows)[:, None], axis=1)
+            lines, rows, inner = lines[step], rows[step], inner[step]
+            slot = (self.slots[lines] == np.where(inner, -1, rows)[:, None]).argmax(axis=1)
             self.slots[lines, slot] = np.where(inner, rows, -1)
             place[step] = self.p + slot
         return place
@@ -397,4 +411,4 @@ class _Batch:
 
 def _largest(values: np.ndarray) -> np.ndarray:
     """The largest size in each row (B,)."""
-    return np.max(np.abs(values), axis=1, initial=0.0)
+    return np.abs(values).max(axis=1, initial=0.0)
