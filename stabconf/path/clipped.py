@@ -311,3 +311,8 @@ def _inverse(matrix: np.ndarray) -> np.ndarray:
         return np.linalg.inv(matrix * unit[:, None] * unit) * unit[:, None] * unit
     except np.linalg.LinAlgError:
         return np.full(matrix.shape, np.nan)
+
+
+def largest(values: np.ndarray) -> np.ndarray:
+    """The largest size in each row (B,)."""
+    return np.abs(values).max(axis=1, initial=0.0)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .clipped import ClippedFit, Systems, system
+from .clipped import ClippedFit, Systems, largest, system
 
 Corners = tuple[np.ndarray, np.ndarray]  # where a path bends: positions (K,) and coefficients (K, p)
 
@@ -20,7 +20,6 @@ _LEAST = 500  # but so many steps at least
 _VANISHED = 1e-4  # of the length: what vanishing weights can hold is less
 _STILL = 1e-11  # a relative movement below this is none
 _LAST = 1e-15  # but not at the end of a path whose ties vanishing weights decide
-_FAR = 1e300  # a length that is infinite is longer
 _FEW = 4  # paths under way per one that has arrived, below which those are taken out
 _OFTEN = 16  # steps after which rows that are fitted exactly are looked at
 _SOLVED = 1e-11  # relative error of a system's solution to be content with
@@ -160,7 +159,6 @@ class _Batch:
         self.u = np.tile(fit.u[watched], (size, 1))
         self.side = np.tile(fit.side[watched], (size, 1))
         self.position = np.zeros(size)
-        self.without = False
         self.gone = np.full(size, -1)  # rows that are held out,
         self.missing = np.zeros((size, self.p))  # and what ``unseen`` has of them
         exact, dependent = (np.searchsorted(watched, rows) for rows in fit.exact_rows)
@@ -173,14 +171,13 @@ class _Batch:
         at = np.append(fit.free, self.p + np.arange(len(exact)))
         inside = np.tile(np.isin(np.arange(self.p + len(slots)), at), (size, 1))
         self.systems = Systems(at, fit.system_inverse, inside, force, self._matrix)
-        self.still = _STILL * _largest(force @ fit.hessian_inverse)  # what cancels leaves rounding errors
+        self.still = _STILL * largest(force @ fit.hessian_inverse)  # what cancels leaves rounding errors
         self.lines = np.arange(size)
         self.extra = fit.extra if limit and fit.extra.any() else None
         self.age = 0  # steps since rounding errors were looked at
 
     def hold_out(self, fit: ClippedFit, watched: np.ndarray, rows: np.ndarray) -> None:
         """Take one row (B,) from each path: it pulls as it did at the start, whatever its residual."""
-        self.without = True
         self.gone = np.where(np.isin(rows, watched), np.searchsorted(watched, rows), -1)
         soft = fit.soft[rows] & (fit.side[rows] == 0)
         x = fit.X[rows] * soft[:, None]
@@ -206,7 +203,7 @@ class _Batch:
     def advance(self) -> np.ndarray:
         """One step, to the next event or the end; True for the paths that have arrived."""
         rest = self.length - self.position
-        close = rest <= (_STILL if self.extra is None else _LAST) * min(self.length, _FAR)
+        close = np.isfinite(rest) & (rest <= (_STILL if self.extra is None else _LAST) * self.length)
         d, dr, du = self._direction()
         self.corner = self.position, self.theta.copy()
         distance = self._distances(dr, du)
@@ -234,8 +231,7 @@ class _Batch:
 
     def _along(self, moves: np.ndarray) -> np.ndarray:
         """How much the rows' predictions change on moves (B, p) of theta."""
-        along = moves @ self.X.T
-        return np.concatenate([along, moves[:, self.columns]], axis=1) if len(self.columns) else along
+        return np.concatenate([moves @ self.X.T, moves[:, self.columns]], axis=1)
 
     def _runs_away(self, d: np.ndarray, h: np.ndarray) -> np.ndarray:
         """Whether a path goes on without end for all that is not vanishing (B,)."""
@@ -254,8 +250,7 @@ class _Batch:
         back = self.systems.solve(off)[:, : self.p]
         self.theta += back
         self.r = np.where(self.held, 0.0, r - self._along(back))
-        if self.bends:
-            self.u = np.where(self.soft & (self.side == 0), self.r, self.u)
+        self.u = np.where(self.soft & (self.side == 0), self.r, self.u)
 
     def _direction(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Directions of theta (B, p), of the residuals (B, c) and of the slopes (B, c)."""
@@ -264,10 +259,10 @@ class _Batch:
         for left in range(_TRIES, -1, -1):
             dr, du, off = self._rates(look)
             d = self.systems.x[:, : self.p]
-            error = _largest(off[:, self.p :]) / (self.longest * _largest(d) + 1e-300)
+            error = largest(off[:, self.p :]) / (self.longest * largest(d) + 1e-300)
             if look:
-                size = _largest(self.systems.force) + self.largest * _largest(du)
-                error = np.maximum(error, _largest(off[:, : self.p]) / size)
+                size = largest(self.systems.force) + self.largest * largest(du)
+                error = np.maximum(error, largest(off[:, : self.p]) / size)
             wrong = ~(error <= _SOLVED)
             if not left or not wrong.any():
                 break
@@ -285,7 +280,7 @@ class _Batch:
         inside = self.systems.inside
         d = self.systems.x[:, :p]
         full = inside[:, :p].sum(axis=1) <= inside[:, p:].sum(axis=1)
-        d[full | (_largest(d) <= self.still)] = 0.0
+        d[full | (largest(d) <= self.still)] = 0.0
         dr = -self._along(d)
         lines, slot = (self.slots >= 0).nonzero()
         rows = self.slots[lines, slot]
@@ -324,9 +319,8 @@ class _Batch:
         if self.dependent:
             left = (side == 0) & ~self.held & ~self.soft
             distance[left] = np.where(np.abs(dr) > still, 0.0, np.inf)[left]
-        if self.without:
-            seen = np.flatnonzero(self.gone >= 0)
-            distance[seen, self.gone[seen]] = np.inf
+        seen = (self.gone >= 0).nonzero()[0]
+        distance[seen, self.gone[seen]] = np.inf
         return distance
 
     def _turn(self, lines: np.ndarray, rows: np.ndarray, onto: np.ndarray) -> None:
@@ -356,24 +350,21 @@ class _Batch:
         right = right[lines]
         value = np.einsum("ij,ij->i", right, term[:, : right.shape[1]])
         value[goes] = term[goes, place[goes]]
-        if len(self.columns):
-            border = np.flatnonzero(joins & l1)
-            value[border] -= right[border, place[border]]
+        border = (joins & l1).nonzero()[0]
+        value[border] -= right[border, place[border]]
         term[joins, place[joins]] = -1.0
         self.systems.inside[lines[step], place[step]] = joins[step]
-        if self.bends:
-            sign = np.where(inner, 1.0, -1.0)[soft]
-            value[soft] += sign
-            self._give_up_singular(lines[soft], sign * value[soft])
+        sign = np.where(inner, 1.0, -1.0)[soft]
+        value[soft] += sign
+        self._give_up_singular(lines[soft], sign * value[soft])
         self.systems.change(lines, term, value)
 
     def _places(self, lines: np.ndarray, rows: np.ndarray, inner: np.ndarray) -> np.ndarray:
         """The unknowns (b,) of systems that step rows have or are given: a coefficient, or a slot."""
         place = np.zeros(len(lines), dtype=int)
         l1 = rows >= self.data
-        if len(self.columns):
-            place[l1] = self.columns[rows[l1] - self.data]
-            self.theta[lines[l1], place[l1]] = 0.0
+        place[l1] = self.columns[rows[l1] - self.data]
+        self.theta[lines[l1], place[l1]] = 0.0
         step = ~(l1 | self.soft[rows])
         if step.any():
             lines, rows, inner = lines[step], rows[step], inner[step]
@@ -407,8 +398,3 @@ class _Batch:
         exact = self.X[np.ix_(self.slots[line, slots], some)]
         ridge = self._curved(np.eye(self.p)[some], np.full(len(some), line))[:, some]
         return system(ridge + rows.T @ rows, exact)
-
-
-def _largest(values: np.ndarray) -> np.ndarray:
-    """The largest size in each row (B,)."""
-    return np.abs(values).max(axis=1, initial=0.0)
