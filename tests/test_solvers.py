@@ -253,3 +253,19 @@ def test_solve_finds_the_minimiser_of_smallest_norm_and_hands_the_unique_problem
     lad = solvers.solve(Problem(X, v, LAD(), none, none), finish, tol=1e-7, max_iter=500)
     assert lad.success and lad.x[2] == pytest.approx(lad.x[3], abs=1e-6)
     assert seen == [(3, True), (4, False)]
+
+
+@pytest.mark.parametrize("seed", [4, 8, 16, 38])
+def test_linex_fits_with_a_response_a_million_scales_away_are_stationary(seed):
+    """All rows but as many as there are columns are then left behind, and their slopes are constant."""
+    rng = np.random.default_rng(seed)
+    n, p = 36, 5
+    X = np.column_stack([np.ones(n), rng.normal(size=(n, p - 1))])
+    v = np.append(rng.normal(size=n), 1e6)
+    X = np.vstack([X, np.append(1.0, rng.normal(size=p - 1))])
+    loss, none = Linex(0.1), np.zeros(p)
+    start = minimise(Problem(X[:-1], v[:-1], loss, none, none)).x
+    found = minimise(Problem(X, v, loss, none, none), start)
+    slopes = loss.derivative(v - X @ found.x)
+    assert found.success
+    assert np.all(np.abs(X.T @ slopes) <= 1e-8 * (np.abs(X).T @ np.abs(slopes)))

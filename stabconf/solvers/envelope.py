@@ -16,6 +16,7 @@ from .problem import Problem
 
 _WIDE, _MANY = 1.2, 100  # columns per row, and in all, from which on Newton systems are of the rows
 _STEEP = 1e9  # curvature against the penalty above which they are not
+_STEEPEST = 1e12  # curvature counted at most, where a loss has an infinite one
 _CHUNK = 8192  # rows per block of a Gram matrix: bounds the extra memory, fits the cache
 _PATIENCE = 25  # steps of a round after which each must go down
 
@@ -95,6 +96,7 @@ class Envelope:
         """Curvatures of the rows (n,) and of the other parts (p,)."""
         loss = self.problem.loss
         w = loss.prox_curvature(here.u, self.eps) if self.has_prox else loss.curvature(here.r)
+        w = np.minimum(w, _STEEPEST)
         diagonal = self.problem.ridge + self.damp
         if self.has_l1:
             inside = np.abs(here.u1) < self.problem.lasso
@@ -188,8 +190,9 @@ def _line_search(
     length = 1.0
     best = None
     for _ in range(60):
-        point = stage.point(here.theta + length * step, here.r - length * move)
-        slope = first + length * second + step @ point.u1 - move @ point.u
+        with np.errstate(over="ignore", invalid="ignore"):  # exponential slopes far from the minimiser
+            point = stage.point(here.theta + length * step, here.r - length * move)
+            slope = first + length * second + step @ point.u1 - move @ point.u
         if 0.5 * start <= slope <= -beyond * start:
             return point
         if slope < 0:

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 from scipy import linalg
 
-from .envelope import Envelope, Point, envelope_of, hessian_of, minimise_envelope, newton_step
+from .envelope import Envelope, Point, envelope_of, minimise_envelope
 from .problem import Problem, Solution, certify, vanishes
 
 _SAMPLE = 1.5  # rows of the first, coarse fit, and of the working set, per root of n p
@@ -25,6 +25,7 @@ _ROUNDS = 60  # of envelopes, at the most: where numbers overflow none is good
 _SHRINK = 0.1  # factor between two envelope widths
 _WIDEST, _ROUGH, _WARM, _NARROWEST = 0.3, 3e-2, 3e-3, 1e-6  # widths, relative to the residuals
 _GOOD = 1e-14  # merit of a point that is good enough
+_POLISH = 25  # Newton steps on the objective itself
 _EXACT = 1e-15  # merit of a point that is as good as rounding errors let it be
 
 
@@ -222,33 +223,31 @@ def active_set(problem: Problem, here: Point) -> Point:
 
 
 def _polish(problem: Problem, here: Point) -> Point:
-    """Plain Newton steps on the coordinates that are not 0, for losses with slopes of their own.
+    """Newton's method on the objective itself and the coordinates that are not 0, for losses with slopes of
+    their own.
 
     The result has slopes of the loss itself as multipliers, so its certificate has no slack.
     """
-    free = np.abs(here.u1) >= problem.lasso
-    theta = np.where(free, here.theta, 0.0)
-    signs = np.where(free, here.u1, 0.0)
-    best = Point(theta, problem.residuals(theta), here.u, here.u1)
-    least = math.inf
-    for _ in range(4):
-        r = problem.residuals(theta)
-        u = problem.loss.derivative(r)
-        if not np.all(np.abs(u) < 1e100):  # exponential slopes far from the minimiser
-            break
-        gradient = problem.ridge * theta - problem.X.T @ u + problem.tilt
-        u1 = np.where(free, signs, np.clip(-gradient, -problem.lasso, problem.lasso))
-        error = float(np.max(np.abs(gradient + u1), initial=0.0))
-        if not error < least:
-            break
-        least = error
-        best = Point(theta, r, u, u1)
-        curvature = np.minimum(problem.loss.curvature(r), 1e12)
-        hessian = hessian_of(problem.X, curvature, problem.ridge)[np.ix_(free, free)]
-        theta = theta.copy()
-        if free.any():
-            theta[free] -= newton_step(hessian, (gradient + u1)[free])
-    return best
+    free = np.flatnonzero(np.abs(here.u1) >= problem.lasso)
+    theta = np.zeros(len(here.theta))
+    theta[free] = here.theta[free]
+    part = replace(
+        problem,
+        X=problem.X[:, free],
+        ridge=problem.ridge[free],
+        lasso=np.zeros(len(free)),
+        tilt=(problem.tilt + here.u1)[free],
+    )
+    stage = envelope_of(part, start_at(part, theta[free]), 1.0)
+    if not np.all(np.abs(problem.loss.derivative(stage.last.r)) < 1e100):  # as exponentials may be
+        return here
+    stage = replace(stage, has_prox=False, damp=0.0 * stage.damp)
+    found, _ = minimise_envelope(stage, 1e-15, _POLISH)
+    theta[free] = found.theta
+    u = problem.loss.derivative(found.r)
+    u1 = np.clip(problem.X.T @ u - problem.ridge * theta - problem.tilt, -problem.lasso, problem.lasso)
+    u1[free] = here.u1[free]
+    return Point(theta, found.r, u, u1)
 
 
 def typical(r: np.ndarray) -> float:
