@@ -11,6 +11,7 @@ from stabconf import solvers
 from stabconf.errors import InputError
 from stabconf.losses import LAD, Huber, Linex, LogCosh, Power, PseudoHuber, Quantile, Squared
 from stabconf.solvers import Problem, minimise
+from stabconf.solvers.sparse import SparseDesign
 
 SMOOTH = [Squared(), Huber(), PseudoHuber(), LogCosh(), Linex(0.3)]
 
@@ -269,3 +270,45 @@ def test_linex_fits_with_a_response_a_million_scales_away_are_stationary(seed):
     slopes = loss.derivative(v - X @ found.x)
     assert found.success
     assert np.all(np.abs(X.T @ slopes) <= 1e-8 * (np.abs(X).T @ np.abs(slopes)))
+
+
+def levels(count, rows, seed=0):
+    """A centred design of a number and the indicators of a factor with so many levels, and responses."""
+    rng = np.random.default_rng(seed)
+    g = np.append(np.arange(count), rng.integers(0, count, rows - count))
+    x = rng.standard_normal(rows)
+    indicators = 2.0 * (g[:, None] == np.arange(1, count))
+    X = np.column_stack([np.ones(rows), x, indicators - indicators.mean(axis=0)])
+    return X, x + rng.standard_normal(count)[g] + 0.5 * rng.standard_t(3, rows)
+
+
+@pytest.mark.parametrize("l1", [0.0, 0.3])
+@pytest.mark.parametrize("loss", [LAD(), Quantile(0.8), Huber(0.7), LogCosh(), Power(1.5)], ids=str)
+def test_a_factor_of_many_levels_is_fitted_by_sparse_systems_as_by_dense_ones(loss, l1, monkeypatch):
+    X, v = levels(120, 500)
+    ridge, lasso = np.full(X.shape[1], 0.02 * len(v)), np.full(X.shape[1], l1)
+    ridge[0] = lasso[0] = 0.0
+    problem = Problem(X, v, loss, ridge, lasso)
+    assert problem.sparse is not None
+    found = minimise(problem)
+    monkeypatch.setattr(SparseDesign, "of", lambda X: None)
+    dense = minimise(Problem(X, v, loss, ridge, lasso))
+    assert found.success
+    np.testing.assert_allclose(found.x, dense.x, atol=1e-8)
+    conic = conic_minimiser(X, v, loss, ridge, lasso)
+    assert objective(X, v, loss, ridge, lasso, found.x) <= objective(X, v, loss, ridge, lasso, conic) + 1e-7
+
+
+def test_a_sparse_design_is_the_design_and_refuses_what_is_dense_or_singular():
+    X, _ = levels(120, 500)
+    made = SparseDesign.of(X)
+    np.testing.assert_allclose(made.S.toarray() - made.m, X, atol=1e-15)
+    assert made.S.nnz < 0.1 * X.size
+    assert SparseDesign.of(np.random.default_rng(0).standard_normal((500, 120))) is None
+    assert SparseDesign.of(X[:, :50]) is None  # dense systems are as quick
+    p = X.shape[1]
+    twice = made.take(np.array([0, 0]), np.arange(p))
+    assert twice.solve(np.ones(p), np.zeros(2), np.zeros(p), np.array([1.0, 2.0])) is None
+    theta, u = made.solve(np.ones(p), np.full(500, 2.0), np.arange(p, dtype=float), np.ones(500))
+    np.testing.assert_allclose(theta - X.T @ u, np.arange(p), atol=1e-10)
+    np.testing.assert_allclose(X @ theta + 2.0 * u, 1.0, atol=1e-10)

@@ -88,9 +88,7 @@ class Envelope:
 
     def newton_step(self, here: Point, gradient: np.ndarray) -> np.ndarray:
         """The inverse of the second derivative, times the gradient (p,)."""
-        parts = self.problem.X, *self._curvature(here)
-        found = _wide_step(*parts, gradient)
-        return newton_step(hessian_of(*parts), gradient) if found is None else found
+        return system_solution(self.problem, *self._curvature(here), gradient)
 
     def _curvature(self, here: Point) -> tuple[np.ndarray, np.ndarray]:
         """Curvatures of the rows (n,) and of the other parts (p,)."""
@@ -245,6 +243,16 @@ def newton_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     if info:
         solution = linalg.lstsq(scaled, gradient / scale, check_finite=False)[0]
     return solution / scale
+
+
+def system_solution(
+    problem: Problem, w: np.ndarray, diagonal: np.ndarray, gradient: np.ndarray
+) -> np.ndarray:
+    """The solution (p,) of ``(diag(diagonal) + X' diag(w) X) x = gradient`` by what suits the design."""
+    found = _wide_step(problem.X, w, diagonal, gradient)
+    if found is None and problem.sparse is not None:
+        found = problem.sparse.newton_step(w, diagonal, gradient)
+    return newton_step(hessian_of(problem.X, w, diagonal), gradient) if found is None else found
 
 
 def _wide_step(

@@ -201,6 +201,28 @@ def active_set(problem: Problem, here: Point) -> Point:
     inner = np.flatnonzero((u > -down) & (u < up))
     zero = np.abs(here.u1) < problem.lasso
     free = np.flatnonzero(~zero)
+    rows = problem.X[np.ix_(inner, free)]
+    theta = np.where(zero, 0.0, here.theta)
+    for _ in range(2):  # the second round only removes rounding errors
+        e = problem.stationarity(theta, u, here.u1)
+        off = problem.v[inner] - rows @ theta[free]
+        change, pull = _exact_step(problem, inner, free, -e[free], off)
+        theta[free] += change
+        u[inner] = np.clip(u[inner] + pull, -down, up)
+    held = np.clip(problem.X.T @ u - problem.tilt, -problem.lasso, problem.lasso)
+    u1 = np.where(zero, held, here.u1)
+    return Point(theta, problem.residuals(theta), u, u1)
+
+
+def _exact_step(
+    problem: Problem, inner: np.ndarray, free: np.ndarray, force: np.ndarray, off: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Changes of the coefficients ``free`` (f,) and of the multipliers of the rows ``inner`` (k,) that
+    balance ``force`` (f,) and move the rows' predictions by ``off`` (k,)."""
+    if problem.sparse is not None and len(inner):
+        found = problem.sparse.take(inner, free).solve(problem.ridge[free], 0.0 * off, force, off)
+        if found is not None:
+            return found
     count = len(free)
     rows = problem.X[np.ix_(inner, free)]
     # Where most responses tie, so many rows are fitted exactly that only their span is worth solving in.
@@ -209,17 +231,9 @@ def active_set(problem: Problem, here: Point) -> Point:
     system[:count, :count] = np.diag(problem.ridge[free])
     system[:count, count:] = -few.T
     system[count:, :count] = few
-    theta = np.where(zero, 0.0, here.theta)
-    for _ in range(2):  # the second round only removes rounding errors
-        e = problem.stationarity(theta, u, here.u1)
-        off = problem.v[inner] - rows @ theta[free]
-        right = np.concatenate([-e[free], span.T @ off])
-        change = linalg.lstsq(system, right, lapack_driver="gelsy", check_finite=False)[0]
-        theta[free] += change[:count]
-        u[inner] = np.clip(u[inner] + span @ change[count:], -down, up)
-    held = np.clip(problem.X.T @ u - problem.tilt, -problem.lasso, problem.lasso)
-    u1 = np.where(zero, held, here.u1)
-    return Point(theta, problem.residuals(theta), u, u1)
+    right = np.concatenate([force, span.T @ off])
+    change = linalg.lstsq(system, right, lapack_driver="gelsy", check_finite=False)[0]
+    return change[:count], span @ change[count:]
 
 
 def _polish(problem: Problem, here: Point) -> Point:

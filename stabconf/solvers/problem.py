@@ -16,11 +16,13 @@ with one more coordinate for the part of a new row outside of it, is a smaller p
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from scipy import linalg
 
 from ..losses import Loss
+from .sparse import SparseDesign
 
 _VANISHING = 1e-9  # ridge weight per row, in units of the columns, that stands for one tending to 0
 _NEGLIGIBLE = 2.0  # in units of the weights that vanish, which depend on the rows
@@ -49,6 +51,11 @@ class Problem:
     def __post_init__(self) -> None:
         if not len(self.tilt):
             object.__setattr__(self, "tilt", np.zeros(self.X.shape[1]))
+
+    @cached_property
+    def sparse(self) -> SparseDesign | None:
+        """The design as a sparse one, where it is that."""
+        return SparseDesign.of(self.X)
 
     def residuals(self, theta: np.ndarray) -> np.ndarray:
         """Residuals (n,) at ``theta``."""
