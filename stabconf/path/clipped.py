@@ -106,6 +106,8 @@ class ClippedFit:
         scale = np.sqrt(np.diag(hessian))
         if not np.all(scale > 0):
             return None
+        if not self.curvature.any():
+            return np.diag(1.0 / self.ridge)
         scaled = hessian / scale[:, None] / scale
         if np.linalg.eigvalsh(scaled)[0] < 1e-12:
             return None
@@ -171,7 +173,7 @@ class ClippedFit:
 
     def norms(self, rows: np.ndarray) -> np.ndarray:
         """Dual norms of rows (m, p): ``|x' d| <= norms(x) * length(d)``."""
-        moved = np.linalg.solve(self._root, np.asarray(rows).T)
+        moved = linalg.solve_triangular(self._root, np.asarray(rows).T, lower=True, check_finite=False)
         return np.sqrt(np.einsum("ij,ij->j", moved, moved))
 
     def length(self, moves: np.ndarray) -> np.ndarray:

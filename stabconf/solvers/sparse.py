@@ -35,7 +35,7 @@ class SparseDesign:
         common = np.quantile(sample, 0.5, axis=0, method="lower")
         if np.mean(sample != common) > _SPARSE:
             return None
-        other = X != common
+        other = X != common  # noqa: SIM300
         dense = np.mean(other, axis=0) > 0.5
         constant = ~other.any(axis=0)
         common[dense | constant] = 0.0

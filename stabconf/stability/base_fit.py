@@ -191,7 +191,8 @@ class InverseRoot:
         """Largest ratio of a norm here to the same vector's norm in ``other``."""
         if not (np.all(np.isfinite(self.W)) and np.all(np.isfinite(other.W))):
             return math.inf
-        return float(np.linalg.norm(self.W @ np.linalg.inv(other.W), 2))
+        ratio = linalg.solve_triangular(other.W, self.W.T, trans="T", lower=True, check_finite=False)
+        return math.sqrt(np.linalg.eigvalsh(ratio @ ratio.T)[-1])
 
 
 def _inverse_root(problem: Problem, curvature: np.ndarray) -> InverseRoot:
