@@ -22,6 +22,16 @@ def test_no_ratio_is_beyond_its_bound(monkeypatch):
     assert not slow, {name: found[name] for name in slow}
 
 
+@pytest.mark.slow
+def test_no_call_takes_more_instructions_than_its_bound(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    instructions = import_module("instructions")
+    if not instructions.has_valgrind():
+        pytest.skip("valgrind counts the instructions, and is not installed")
+    found, slow = instructions.checked()
+    assert not slow, {name: found[name] for name in slow}
+
+
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_every_script_is_explained_and_has_its_tables_or_is_to_be_rerun(path):
     assert f"benchmarks/{path.name}" in README
