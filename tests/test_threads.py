@@ -91,6 +91,11 @@ class Watched(Huber):
         SEEN.update(blas_threads())
         return super().derivative(r)
 
+    @property
+    def slopes(self):
+        SEEN.update(blas_threads())
+        return super().slopes
+
 
 @pytest.mark.parametrize("method", ["exact", "stable", "root", "interpolation", "split"])
 def test_fits_and_sets_hold_blas_to_one_thread_and_put_the_number_back(frame, method):
@@ -101,6 +106,42 @@ def test_fits_and_sets_hold_blas_to_one_thread_and_put_the_number_back(frame, me
         options = {"random_state": 0} if method == "split" else {}
         res.conf_int_conformal(frame[:1], method=method, alpha=0.2, **options)
         assert {1} == SEEN and blas_threads() == {2}
+
+
+def test_results_of_several_responses_and_predictors_hold_blas_to_one_thread_too(frame):
+    """Digits depend on the number of threads: a predictor answers as its results do if both hold it."""
+    rng = np.random.default_rng(0)
+    with threadpool_limits(2, user_api="blas"):
+        both = stabconf.fit("y + x2 ~ x1", frame.assign(x2=rng.standard_normal(len(frame))), loss=Watched())
+        res = stabconf.fit("y ~ x1", frame, loss=Watched())
+        calls = [
+            lambda: both.conf_int_conformal(frame[:1], method="stable"),
+            lambda: both.conformity(frame[:1], [[1.0, 1.0]]),
+            lambda: res.predictor(),
+            lambda: res.predictor().conf_int_conformal(frame[:1]),
+        ]
+        for call in calls:
+            SEEN.clear()
+            call()
+            assert {1} == SEEN, call
+        assert blas_threads() == {2}
+
+
+def test_an_estimator_has_the_threads_that_it_asks_for(frame):
+    class Estimator:
+        def fit(self, X, y):
+            SEEN.update(blas_threads())
+            self.mean = np.mean(y)
+            return self
+
+        def predict(self, X):
+            return np.full(len(X), self.mean)
+
+    with threadpool_limits(2, user_api="blas"):
+        res = stabconf.fit("y ~ x1", frame, estimator=Estimator())
+        SEEN.clear()
+        res.conf_int_conformal(frame[:1], method="split")
+        assert {2} == SEEN
 
 
 def test_the_number_of_threads_is_put_back_after_an_error():

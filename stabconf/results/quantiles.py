@@ -18,7 +18,6 @@ from ..penalties import Penalty
 from ..rank import Peers
 from ..sets import BAND_METHODS, Along, BandFits, Fits, Intervals, band_conformity
 from ..show.summary import FitSummary, summarise_quantiles
-from ..threads import one_thread
 from .asking import Asked, Rows
 from .base import BaseResults
 from .candidates import PValues, ask_p_values
@@ -257,7 +256,6 @@ class QuantileResults(EachResults, Figures):
         named.insert(0, "mean", made[self._central])
         return named
 
-    @one_thread
     def _intervals(self, asked: Asked) -> list[Intervals]:
         options, method = dict(asked.options), asked.method
         band = self._band(options.pop("pair", None), asked.side)

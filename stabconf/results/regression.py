@@ -23,7 +23,6 @@ from ..sets.quality import errors_of, pseudo_r2
 from ..sets.request import check_side
 from ..sets.training import Fitted, Parts, fit_rows, residual_scale
 from ..show.summary import FitSummary, summarise
-from ..threads import one_thread
 from .asking import Rows
 from .base import BaseResults
 from .candidates import BOUNDED, PValues, ask_p_values, label_sets
@@ -206,8 +205,6 @@ class ObjectiveResults(StabilityResults):
         options = {"scale": scale, "n_jobs": n_jobs, "progress": progress}
         given = {name: value for name, value in options.items() if value is not None}
         return Predictive(self, exog, given, units)
-
-    _intervals = one_thread(BaseResults._intervals)
 
     def _parts(self, rows: Rows) -> tuple[Fits, np.ndarray]:
         return self._fits, rows.as_fitted

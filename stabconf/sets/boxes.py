@@ -18,6 +18,7 @@ from ..losses import Loss
 from ..path import Polyline
 from ..rank import Peers, Rank
 from ..stability import Reach, default_bound, needs_range, reach
+from ..threads import one_thread
 from .candidates import candidate_p, parts_of
 from .fits import Fits
 from .intervals import Intervals, ranked_intervals
@@ -374,6 +375,7 @@ def joint_p(
     return out
 
 
+@one_thread
 def box_conformity(fits: SeveralFits, row: np.ndarray, z: np.ndarray, peers: Peers) -> np.ndarray:
     """Exact p-values of a new row (p,) at candidates (g, q)."""
     terms = [(one, Score(), float(share)) for one, share in zip(fits.each, fits.shares, strict=True)]

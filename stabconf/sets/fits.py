@@ -35,6 +35,7 @@ from ..solvers import (
     vanishing_ridge,
 )
 from ..stability import BaseFit
+from ..threads import one_thread
 from .training import Parts, Solving, linear
 
 LEARNED = ", given the units learned in training"  # what a guarantee is given
@@ -216,6 +217,7 @@ class Fits:
         return self._left_out
 
     @cached_property
+    @one_thread
     def _left_out(self) -> LeftOut:
         basis = self.ties.basis
         theta = self.base.solution.x if self.loss.kind == "bending" else self.clipped.theta

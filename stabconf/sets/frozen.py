@@ -15,6 +15,7 @@ from ..losses import Loss
 from ..rank import Peers, Rank
 from ..solvers import TieBreak
 from ..stability import FrozenFit, default_bound, frozen_fit, reach
+from ..threads import one_thread
 from .enclosure import enclosed
 from .fits import Fits
 from .heldout import ends_around, fit_without, split_units
@@ -98,6 +99,7 @@ class FrozenSets:
     split: SplitTable | None
 
     @classmethod
+    @one_thread
     def of(
         cls, fits: Fits, alphas: Collection[float], side: Side, methods: Collection[str], **options: Any
     ) -> "FrozenSets":

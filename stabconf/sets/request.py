@@ -7,6 +7,7 @@ new rows.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from ..checks import is_count, is_number
 from ..errors import AssumptionError, InputError, InputTypeError
 from ..rank import Peers, Rank
+from ..threads import one_thread
 from .clusters import Clusters
 from .intervals import Intervals, join, opened
 from .parallel import CHUNK, in_chunks
@@ -321,8 +323,29 @@ def make_intervals(
     is split. ``parts`` are groups of new rows with the `Peers` that each is ranked among; None for all
     among all.
     """
-    check_side(side)
     given = {name: value for name, value in options.items() if value is not None}
+    name, chosen = _chosen(fits, method, side, given, methods)
+    threads = nullcontext() if methods is ESTIMATOR_METHODS else one_thread  # an estimator's are its own
+    with threads:
+        free = np.zeros(len(rows), dtype=bool)
+        if not chosen.together:
+            rows, free = fits.coordinates(rows)
+        asked = Request.of(fits, rows, alphas, side=side, parts=parts, **given)
+        chosen.check(name, fits, asked)
+        if chosen.together:
+            return chosen.run(fits, asked)
+        run = chosen.run if asked.conditional is None else chosen.along or chosen.run
+        each = [run(fits, asked.take(which, peers)) for which, peers in asked.parts]
+        made = [join(one, [which for which, _ in asked.parts]) for one in zip(*each, strict=True)]
+        made = [replace(one, guarantee=f"{one.guarantee}{fits.given}") for one in made]
+        return [opened(one, free) for one in made] if free.any() else made
+
+
+def _chosen(
+    fits: Any, method: str, side: Side, given: Mapping[str, Any], methods: Mapping[str, Method]
+) -> tuple[str, Method]:
+    """The method by its name, which takes the options that were given."""
+    check_side(side)
     name = _auto(fits, side, given, methods) if method == "auto" else method
     if name not in methods:
         reason = "is unknown" if name not in METHODS else "is not for these results"
@@ -331,20 +354,8 @@ def make_intervals(
         if name == "stable" and methods is ESTIMATOR_METHODS:
             reason = "leaves the new row out of the fit, and tau bounds what replacing its response does"
         raise InputError(f"method={method!r} {reason}: give 'auto' or one of {', '.join(methods)}")
-    chosen = methods[name]
-    chosen.check_options(name, given)
-    free = np.zeros(len(rows), dtype=bool)
-    if not chosen.together:
-        rows, free = fits.coordinates(rows)
-    asked = Request.of(fits, rows, alphas, side=side, parts=parts, **given)
-    chosen.check(name, fits, asked)
-    if chosen.together:
-        return chosen.run(fits, asked)
-    run = chosen.run if asked.conditional is None else chosen.along or chosen.run
-    each = [run(fits, asked.take(which, peers)) for which, peers in asked.parts]
-    made = [join(one, [which for which, _ in asked.parts]) for one in zip(*each, strict=True)]
-    made = [replace(one, guarantee=f"{one.guarantee}{fits.given}") for one in made]
-    return [opened(one, free) for one in made] if free.any() else made
+    methods[name].check_options(name, given)
+    return name, methods[name]
 
 
 def check_side(side: str) -> None:
