@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # names that the terminal has no signs for
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _say_warning
+            warnings.showwarning = _warnings_once()
             warnings.simplefilter("always", UserWarning)
             options.run(options)
             sys.stdout.flush()
@@ -75,10 +75,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1
 
 
-def _say_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    """A warning, with the name of its kind where it is not the package's own."""
-    own = issubclass(category, StabconfWarning)
-    _say_on_stderr(f"{'warning' if own else category.__name__}: {message}")
+def _warnings_once() -> Callable[..., None]:
+    """What says each warning once, with the name of its kind where it is not the package's own."""
+    said: set[str] = set()
+
+    def say(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        own = issubclass(category, StabconfWarning)
+        text = f"{'warning' if own else category.__name__}: {message}"
+        if text not in said:
+            said.add(text)
+            _say_on_stderr(text)
+
+    return say
 
 
 def _say_on_stderr(message: object) -> None:

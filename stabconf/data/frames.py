@@ -89,7 +89,8 @@ def in_kind(frame: pd.DataFrame, to: Literal["pandas", "polars", "pyarrow"]) -> 
     if frame.columns.nlevels > 1:
         frame = frame.set_axis([f"{name}_{level:g}" for level, name in frame.columns], axis=1)
     if not isinstance(frame.index, pd.RangeIndex):
-        frame = frame.reset_index()
+        taken = {name: f"{name} of the row" for name in set(frame.index.names) & set(frame.columns)}
+        frame = frame.rename_axis(index=taken).reset_index()
     columns = {str(name): frame[name].to_numpy() for name in frame.columns}
     try:
         return nw.from_dict(columns, backend=to).to_native()
@@ -253,9 +254,13 @@ def check_column(values: pd.Series, name: str, response: bool, category: bool) -
 
     A ``response`` cannot be a category; ``category`` is whether the formula says that it is one.
     """
+    column = f"data[{name!r}]"
+    if values.dtype.kind == "c":
+        raise InputError(
+            f"column {name!r} of data holds complex numbers: give {column}.abs(), or its real part"
+        )
     if _is_numeric(values.dtype):
         return
-    column = f"data[{name!r}]"
     kind = _kind(values)
     unknown = isinstance(values.dtype, (pd.DatetimeTZDtype, pd.PeriodDtype))  # to patsy, even in C()
     written = f"write C({name})" if name.isidentifier() else f"write C(Q({name!r}))"

@@ -158,6 +158,11 @@ def ask_intervals(
     ``centre=True`` adds a column for tables and figures: predictions of the fit that made the intervals.
     """
     if hasattr(type(exog), "map_partitions"):  # a frame of dask
+        if "to" in options:
+            raise InputTypeError(
+                f"to={options['to']!r} is for rows in memory, and the answer to a frame of dask is one of "
+                "dask: drop to=, or give exog.compute()"
+            )
         options |= {"alpha": check_one_alpha(alpha), "method": method, "side": side}
         return results._by_partition(exog, "conf_int_conformal", **options)
     exog, to, centre = collected(exog), options.pop("to", "pandas"), options.pop("centre", False)
