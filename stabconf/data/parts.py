@@ -24,7 +24,7 @@ from .formulas import formula_errors
 from .frames import as_frame, check_finite, listed
 from .frozen_design import FrozenDesign
 from .table_files import read_table
-from .units import ColumnKinds, ColumnStatistics, ColumnUnits
+from .units import ColumnKinds, ColumnStatistics, ColumnUnits, units_from
 
 _BLOCK = 2**20  # numbers that are read at a time
 
@@ -105,13 +105,14 @@ class PartedDesign(FrozenDesign):
     Attributes
     ----------
     kinds : ColumnKinds
-        Without numeric parts, which ``statistics`` has the spread of.
-    statistics : ColumnStatistics
+        Without numeric parts.
+    units : tuple
+        What `column_units` gives for all rows.
     """
 
     kinds: ColumnKinds
     _used: int
-    statistics: ColumnStatistics
+    units: tuple[ColumnUnits, np.ndarray]
 
     @property
     def count_dropped(self) -> int:
@@ -181,54 +182,18 @@ def _stored(design: PartedDesign, frames: Iterator[pd.DataFrame], missing: str) 
         if len(X):
             kinds = made.kinds(design._info)
             rows.add(X, Y[:, 0])
-            statistics.append(_Summary.of(np.column_stack([X, Y, *kinds.parts.values()])))
+            others = np.column_stack([Y, *kinds.parts.values()])
+            statistics.append((ColumnStatistics.of(X, ~kinds.categorical), ColumnStatistics.of(others)))
             ranges.append(frame[design.predictors].iloc[made.kept].select_dtypes("number"))
             ranges = [pd.concat(ranges).agg(["min", "max"])] if len(ranges[0].columns) else ranges[:1]
     if rows.n < 2:
         raise InputError(f"data has {rows.n} complete rows (of {count}): at least 2 are needed")
-    known = _joined(statistics)
-    p = len(design.names)
-    spread = dict(zip(kinds.parts, known.sd[p + 1 :].tolist(), strict=True))
-    design.statistics = ColumnStatistics(
-        known.mean[:p], known.sd[:p], known.low[:p], known.high[:p], known.two_values[:p], spread
-    )
+    known, beside = map(ColumnStatistics.joined, zip(*statistics, strict=True))
     plain = ColumnKinds(kinds.intercept, kinds.categorical)
+    design.units = units_from(known, dict(zip(kinds.parts, beside.sd[1:].tolist(), strict=True)), plain)
     numeric = ranges[0] if len(ranges[0].columns) else None
     design.hold(design._frame, numeric, count, plain)
-    design._Y = np.array([[known.low[p]], [known.high[p]]])
+    design._Y = np.array([beside.low[:1], beside.high[:1]])
     design._choose(0)
     design._used = rows.n
     return rows
-
-
-@dataclass(frozen=True)
-class _Summary:
-    """Count, mean, squared distances from it, ends of columns, and whether there are no values between."""
-
-    count: int
-    mean: np.ndarray
-    squares: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    two_values: np.ndarray
-
-    @classmethod
-    def of(cls, X: np.ndarray) -> "_Summary":
-        mean, low, high = X.mean(axis=0), X.min(axis=0), X.max(axis=0)
-        squares = np.square(X - mean).sum(axis=0)
-        return cls(len(X), mean, squares, low, high, np.all((low == X) | (high == X), axis=0))
-
-
-def _joined(parts: list[_Summary]) -> ColumnStatistics:
-    """The statistics of all rows from those of parts of them."""
-    counts = np.array([part.count for part in parts])[:, None]
-    means, squares, lows, highs, two = (
-        np.array([getattr(part, name) for part in parts])
-        for name in ("mean", "squares", "low", "high", "two_values")
-    )
-    total = counts.sum()
-    mean = (counts * means).sum(axis=0) / total
-    sd = np.sqrt((squares + counts * np.square(means - mean)).sum(axis=0) / total)
-    low, high = lows.min(axis=0), highs.max(axis=0)
-    ends = [(each == low) | (each == high) for each in (lows, highs)]
-    return ColumnStatistics(mean, sd, low, high, np.all(two & ends[0] & ends[1], axis=0), {})
