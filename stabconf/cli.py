@@ -195,9 +195,6 @@ def _fit(options: Namespace) -> None:
             "DATA with a pattern is fitted part by part, and its rows are not kept: give --new for "
             "--intervals, and neither --report nor --by"
         )
-    for path in (options.data, options.new):
-        if path is not None:
-            table_kind(path)
     if options.intervals is not None:
         check_table_path(options.intervals, "--intervals")
     if options.report is not None:

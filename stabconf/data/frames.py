@@ -253,7 +253,7 @@ def check_column(values: pd.Series, name: str, response: bool, category: bool) -
 
     A ``response`` cannot be a category; ``category`` is whether the formula says that it is one.
     """
-    if _is_numeric(values.dtype):
+    if is_numeric(values.dtype):
         return
     column = f"data[{name!r}]"
     kind = _kind(values)
@@ -278,7 +278,7 @@ def check_column(values: pd.Series, name: str, response: bool, category: bool) -
 
 def check_new_column(values: pd.Series, name: str, trained: pd.DataFrame) -> None:
     """Refuse cells of new rows that are not numbers where the training column is numeric."""
-    if values.dtype in _PLAIN or not _is_numeric(trained[name].dtype):
+    if values.dtype in _PLAIN or not is_numeric(trained[name].dtype):
         return
     places = np.flatnonzero(_not_numbers(values))
     if len(places):
@@ -311,13 +311,14 @@ def _kind(values: pd.Series) -> str:
 
 def _not_numbers(values: pd.Series) -> np.ndarray:
     """Which cells hold something else than a number, True and False included; missing values do not."""
-    if _is_numeric(values.dtype):
+    if is_numeric(values.dtype):
         return np.zeros(len(values), dtype=bool)
     number = [is_number(value) or isinstance(value, Decimal) for value in values]
     return ~np.array(number, dtype=bool) & values.notna().to_numpy()
 
 
-def _is_numeric(dtype: object) -> bool:
+def is_numeric(dtype: object) -> bool:
+    """Whether values are numbers; flags are not."""
     return pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
 
 
