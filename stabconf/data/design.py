@@ -134,6 +134,11 @@ class Design:
         return made
 
     @property
+    def count_dropped(self) -> int:
+        """Rows left out because a value is missing."""
+        return len(self.dropped)
+
+    @property
     def intercept(self) -> int | None:
         """Position of the intercept column, or None."""
         return self.kinds.intercept
@@ -218,7 +223,7 @@ class Design:
         knots = "; where new rows lie beyond the training rows use cr(x, df=4)" if "bs(" in formula else ""
         with formulas.formula_errors(f"conditional={formula!r} cannot be evaluated", knots):
             frames = self.frame_of(None), self.frame_of(new)
-            pair = at_both(formula, frames, {"np": np, "pd": pd, **self._scope}, "drop")
+            pair = at_both(formula, frames, {"np": np, "pd": pd, **self._scope}, "nan")
         trained, rows = (np.column_stack([np.ones(len(each)), each]) for each in pair)
         return trained, rows
 

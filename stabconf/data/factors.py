@@ -21,8 +21,6 @@ from .formulas import names_in
 from .frames import plain_columns
 from .units import ColumnKinds
 
-Missing = Literal["drop", "raise"]
-
 _BOX = type(patsy.builtins.C(()))  # what C(...) makes
 _LEVELS = ("string", "integer", "floating")  # values that are coded here, as pandas calls them
 _CELLS = 2**16  # of the design that are written at a time: half a megabyte, which processors keep at hand
@@ -177,7 +175,7 @@ class Evaluated:
 
 
 def learn(
-    sides: Sequence[Iterable[Any]], tables: _Tables, scope: Mapping[str, Any], missing: Missing = "drop"
+    sides: Sequence[Iterable[Any]], tables: _Tables, scope: Mapping[str, Any]
 ) -> list[patsy.DesignInfo]:
     """The designs of lists of terms, with their levels, knots and means as tables have them that come one
     by one, as often as patsy asks."""
@@ -186,14 +184,12 @@ def learn(
         for side in sides
     ]
     env = patsy.EvalEnvironment([scope])
-    return patsy.build.design_matrix_builders(terms, tables, env, patsy.NAAction(missing))
+    return patsy.build.design_matrix_builders(terms, tables, env)
 
 
-def evaluate(
-    infos: Sequence[patsy.DesignInfo], table: Table, index: pd.Index, missing: Missing = "drop"
-) -> Evaluated:
+def evaluate(infos: Sequence[patsy.DesignInfo], table: Table, index: pd.Index) -> Evaluated:
     """The factors of designs at the rows of a table, which have labels ``index``; incomplete rows are left
-    out, or refused."""
+    out."""
     factors: dict[Any, np.ndarray] = {}
     incomplete = np.zeros(len(index), dtype=bool)
     for info in (each for design in infos for each in design.factor_infos.values()):
@@ -204,13 +200,10 @@ def evaluate(
         _check_labels(factor, value, index)
         if info.type == "categorical":
             factors[factor] = _level_codes(info, value)
-            gone = factors[factor] < 0
+            incomplete |= factors[factor] < 0
         else:
             factors[factor] = _numeric(info, value)
-            gone = np.isnan(factors[factor]).any(axis=1)
-        if missing == "raise" and gone.any():
-            raise patsy.PatsyError("factor contains missing values", factor)
-        incomplete |= gone
+            incomplete |= np.isnan(factors[factor]).any(axis=1)
     kept = np.flatnonzero(~incomplete)
     if len(kept) < len(index):
         factors = {factor: values[kept] for factor, values in factors.items()}
@@ -305,23 +298,29 @@ def _hint(error: Exception) -> str:
 
 
 def right_side(
-    formula: str, frame: pd.DataFrame, scope: Mapping[str, Any], missing: Missing = "drop"
+    formula: str, frame: pd.DataFrame, scope: Mapping[str, Any]
 ) -> tuple[patsy.DesignInfo, Evaluated]:
     """The design of the right side of a formula, and its factors at the complete rows."""
     terms = patsy.ModelDesc.from_formula("~" + formula.split("~", 1)[1]).rhs_termlist
     table = Table(frame)
-    (info,) = learn([terms], lambda: iter([table]), scope, missing)
-    return info, evaluate([info], table, frame.index, missing)
+    (info,) = learn([terms], lambda: iter([table]), scope)
+    return info, evaluate([info], table, frame.index)
 
 
 def at_both(
-    formula: str, frames: Sequence[pd.DataFrame], scope: Mapping[str, Any], missing: Missing = "raise"
+    formula: str,
+    frames: Sequence[pd.DataFrame],
+    scope: Mapping[str, Any],
+    missing: Literal["raise", "nan"] = "raise",
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The design of a one-sided formula, learned on the first frame, at the rows of both. Rows of the
-    second that lack a value are refused, or NaN where ``missing`` is "drop"."""
+    """The design of a one-sided formula, learned on the first frame, at the rows of both. Rows that lack a
+    value are refused; those of the second are NaN where ``missing`` says so."""
     first, second = (plain_columns(frame, names_in(formula.lstrip("~ ")), "the frame") for frame in frames)
-    info, made = right_side(formula, pd.DataFrame(first, index=frames[0].index), scope, "raise")
-    return made.matrix(info), design_rows(info, second, frames[1].index, None, missing)
+    info, made = right_side(formula, pd.DataFrame(first, index=frames[0].index), scope)
+    rows = design_rows(info, second, frames[1].index)
+    if len(made.kept) < len(frames[0]) or (missing == "raise" and np.isnan(rows).any()):
+        raise InputError("a value is missing")
+    return made.matrix(info), rows
 
 
 def design_rows(
@@ -329,7 +328,6 @@ def design_rows(
     columns: Mapping[Any, pd.Series],
     index: pd.Index,
     asked: np.ndarray | None = None,
-    missing: Missing = "drop",
 ) -> np.ndarray:
     """Design rows (m, p) of columns with labels ``index``; NaN where they lack a value, and where they are
     not ``asked`` for (bools)."""
@@ -343,7 +341,7 @@ def design_rows(
     if any(factor.code not in columns for factor in info.factor_infos):  # functions see numbered rows
         columns = {name: values.reset_index(drop=True) for name, values in columns.items()}
         index = pd.RangeIndex(len(index))
-    made = evaluate([info], Table(columns), index, missing)
+    made = evaluate([info], Table(columns), index)
     if len(made.kept) == count:
         return made.matrix(info)
     places = np.arange(count) if asked is None else np.flatnonzero(asked)
