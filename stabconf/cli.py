@@ -31,7 +31,7 @@ from .results.base import BaseResults
 from .results.fitting import fit_in_scope
 from .results.regression import Results
 from .results.showing import responses_of
-from .show.plots import comparison_size
+from .show.plots.spread_plots import comparison_size
 from .show.report import check_path
 from .study.comparison import Comparison, compare_in_scope
 

@@ -213,9 +213,9 @@ def _as_numbers(values: pd.Series) -> pd.Series:
     if values.dtype != object:
         return values
     kind = _kind(values)
-    if kind not in (*_NUMBERS, *_MIXED) or (kind in _MIXED and _not_numbers(values).any()):
-        return values
-    return pd.to_numeric(values) if kind in _NUMBERS else values.astype(float)
+    if kind in _MIXED and not _not_numbers(values).any():
+        return values.astype(float)
+    return pd.to_numeric(values) if kind in _NUMBERS else values
 
 
 def _stray_cells(values: pd.Series) -> pd.Series:

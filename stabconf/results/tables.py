@@ -161,7 +161,7 @@ class Tables(BaseResults):
         groups = self._groups(new, by)
         shown = self._shown(new, alpha, response, options)
         rows = None if new is None else self._rows(new)[0].as_fitted
-        about = Background(self.model.formula, self._design, self._rows(None)[0].as_fitted, rows)
+        about = Background.of(self.model.formula, self._design, self._rows(None)[0].as_fitted, rows)
         return write_report(target, self._content(shown, groups, about, new, options))
 
     def _shown(self, new: New, alpha: Level, response: Any, options: Options) -> list[Shown]:

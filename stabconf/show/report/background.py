@@ -20,21 +20,28 @@ _LEVELS = 30  # levels of a category that are listed
 class Background:
     """What a report is told about the fit, beside the intervals at m rows.
 
-    ``X`` (n, p) and ``rows`` (m, p) are the training and new rows as the fit sees them, NaN where
-    incomplete, None where there are no new ones.
+    ``predictors`` are the columns that the formula's right-hand side uses, ``trained`` the n training rows
+    that were used, ``dropped`` the labels of those that were not; ``X`` (n, p) and ``rows`` (m, p) are the
+    training and new rows as the fit sees them, NaN where incomplete, None where there are no new ones.
     """
 
     formula: str
-    design: Design
+    predictors: list[str]
+    trained: pd.DataFrame
+    dropped: pd.Index
     X: np.ndarray
     rows: np.ndarray | None
+
+    @classmethod
+    def of(cls, formula: str, design: Design, X: np.ndarray, rows: np.ndarray | None) -> "Background":
+        """Of the design that results have."""
+        return cls(formula, design.predictors, design.frame_of(None), design.dropped, X, rows)
 
 
 def data_checks(shown: Shown, background: Background) -> list[Table]:
     """Tables of what should be known about the training rows, and about new ones."""
-    predictors = background.design.predictors
-    trained = background.design.frame_of(None)[predictors]
-    new = None if background.rows is None else shown.frame[predictors]
+    trained = background.trained[background.predictors]
+    new = None if background.rows is None else shown.frame[background.predictors]
     numeric = [name for name in trained.columns if is_numeric(trained[name].dtype)]
     tables = [_row_table(background)]
     if numeric:
@@ -58,8 +65,8 @@ def leverages(X: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _row_table(background: Background) -> Table:
-    dropped, rows = background.design.dropped, background.rows
-    lines = [["training rows used", str(len(background.X))]]
+    dropped, rows = background.dropped, background.rows
+    lines = [["training rows used", str(len(background.trained))]]
     lines.append(["dropped, a value is missing", str(len(dropped))])
     if len(dropped):
         lines.append(["dropped rows", _labels(dropped)])

@@ -76,7 +76,7 @@ def collect(
 ) -> Content:
     """The `Content` of a report of these intervals, with widths by ``groups`` (m rows) too, and ``check``
     of exchangeability where there is one."""
-    predictors = background.design.predictors
+    predictors = background.predictors
     whole = shown.report(None)
     reports = [whole, *([shown.report(groups)] if groups is not None else [])]
     labels, name = crossed(groups)
@@ -122,8 +122,8 @@ def _shared(
         "lead": lead_sentence(shown, widths),
         "about": _about(first, background),
         "facts": interval_facts(shown),
-        "intervals": None if first.training else interval_table(shown, background.design.predictors),
-        "csv": "" if first.training else interval_csv(shown, background.design.predictors),
+        "intervals": None if first.training else interval_table(shown, background.predictors),
+        "csv": "" if first.training else interval_csv(shown, background.predictors),
         "summary": summary,
         "checks": data_checks(first, background),
     }
@@ -135,7 +135,7 @@ def _about(shown: Shown, background: Background) -> str:
     where = "the training points" if shown.training else f"{len(shown.frame)} new rows"
     proviso = "" if attrs["certified"] else " (NOT certified)"
     return (
-        f"{background.formula}, fitted to {len(background.X)} rows. Intervals at {where} by the "
+        f"{background.formula}, fitted to {len(background.trained)} rows. Intervals at {where} by the "
         f"method '{attrs['method']}' with alpha = {attrs['alpha']:g}: {attrs['guarantee']}{proviso}."
     )
 
