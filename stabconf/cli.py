@@ -31,7 +31,7 @@ from .results.base import BaseResults
 from .results.fitting import fit_in_scope
 from .results.regression import Results
 from .results.showing import responses_of
-from .show.plots import comparison_size
+from .show.plots.spread_plots import comparison_size
 from .show.report import check_path
 from .study.comparison import Comparison, compare_in_scope
 
@@ -203,9 +203,6 @@ def _fit(options: Namespace) -> None:
             "DATA with a pattern is fitted part by part, and its rows are not kept: give --new for "
             "--intervals, and neither --report nor --by"
         )
-    for path in (options.data, options.new):
-        if path is not None:
-            table_kind(path)
     if options.intervals is not None:
         check_table_path(options.intervals, "--intervals")
     if options.report is not None:

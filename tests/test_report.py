@@ -15,7 +15,7 @@ import stabconf
 from stabconf.errors import InputError, SampleSizeWarning, StabconfError
 from stabconf.results.showing import shown_of
 from stabconf.show.coverage import coverage_along, parts_along, shortfalls
-from stabconf.show.plots import draw_coverage_along
+from stabconf.show.plots.curve_plots import draw_coverage_along
 from stabconf.show.report.background import leverages
 from stabconf.show.report.listing import lead_sentence
 from stabconf.show.tables import percent, told_apart

@@ -214,9 +214,9 @@ def _as_numbers(values: pd.Series) -> pd.Series:
     if values.dtype != object:
         return values
     kind = _kind(values)
-    if kind not in (*_NUMBERS, *_MIXED) or (kind in _MIXED and _not_numbers(values).any()):
-        return values
-    return pd.to_numeric(values) if kind in _NUMBERS else values.astype(float)
+    if kind in _MIXED and not _not_numbers(values).any():
+        return values.astype(float)
+    return pd.to_numeric(values) if kind in _NUMBERS else values
 
 
 def _stray_cells(values: pd.Series) -> pd.Series:
@@ -259,7 +259,7 @@ def check_column(values: pd.Series, name: str, response: bool, category: bool) -
         raise InputError(
             f"column {name!r} of data holds complex numbers: give {column}.abs(), or its real part"
         )
-    if _is_numeric(values.dtype):
+    if is_numeric(values.dtype):
         return
     kind = _kind(values)
     unknown = isinstance(values.dtype, (pd.DatetimeTZDtype, pd.PeriodDtype))  # to patsy, even in C()
@@ -283,7 +283,7 @@ def check_column(values: pd.Series, name: str, response: bool, category: bool) -
 
 def check_new_column(values: pd.Series, name: str, trained: pd.DataFrame) -> None:
     """Refuse cells of new rows that are not numbers where the training column is numeric."""
-    if values.dtype in _PLAIN or not _is_numeric(trained[name].dtype):
+    if values.dtype in _PLAIN or not is_numeric(trained[name].dtype):
         return
     places = np.flatnonzero(_not_numbers(values))
     if len(places):
@@ -316,13 +316,14 @@ def _kind(values: pd.Series) -> str:
 
 def _not_numbers(values: pd.Series) -> np.ndarray:
     """Which cells hold something else than a number, True and False included; missing values do not."""
-    if _is_numeric(values.dtype):
+    if is_numeric(values.dtype):
         return np.zeros(len(values), dtype=bool)
     number = [is_number(value) or isinstance(value, Decimal) for value in values]
     return ~np.array(number, dtype=bool) & values.notna().to_numpy()
 
 
-def _is_numeric(dtype: object) -> bool:
+def is_numeric(dtype: object) -> bool:
+    """Whether values are numbers; flags are not."""
     return pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
 
 

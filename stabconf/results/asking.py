@@ -207,7 +207,7 @@ def ask_intervals(
             frames[-1]["centre"] = mean if units is None else units.back(mean)
     if len(designs) > 1:
         frames = [box_frame(frames[at : at + len(designs)]) for at in range(0, len(frames), len(designs))]
-    asked = None if ranking is None or parts is None else ranking.asked_for(complete)
+    asked = None if ranking is None or parts is None else replace(ranking, asked=complete)
     if formula is None or not warn_of_thresholds(made, formula, index[complete]):
         warn_about(made, results.model, asked)
     return in_kind(frames[0] if single else level_frame(frames, alphas), to)

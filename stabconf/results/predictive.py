@@ -17,7 +17,7 @@ from ..data.response_units import as_units
 from ..errors import InputError, InputTypeError
 from ..rank import conformal_rank
 from ..sets.intervals import assumed
-from ..show.plots import draw_predictive
+from ..show.plots.candidate_plots import draw_predictive
 from .candidates import ask_one_sided
 from .options import Level, New, Options, Units
 

@@ -83,20 +83,10 @@ def summarise(results: _Results, design: Design, solution: Any) -> FitSummary:
 
 def summarise_parted(results: _Results, design: Any, solution: Any) -> FitSummary:
     """The `Summary` of a fit whose rows are not in memory: what was fitted, and the coefficients."""
-    model = results.model
-    left = [
-        ("Dep. Variable:", shortened(design.response, 20)),
-        *_model_lines(model, model.loss.describe()),
-    ]
-    right = [
-        ("No. Observations:", str(results.nobs)),
-        ("Rows dropped:", str(design.count_dropped)),
-        ("Residual scale:", _number(results.scale)),
-        _converged(results, solution.nit),
-    ]
+    left = _model_lines(results.model, results.model.loss.describe())
+    right = [("Residual scale:", _number(results.scale)), _converged(results, solution.nit)]
     tables = [
-        _formula_table("Regularised robust regression", model.formula),
-        _pairs(None, left, right),
+        *_fit_tables("Regularised robust regression", results, design, left, right),
         _coefficient_table(
             design.names, ["coef", "standardized"], [results.params, results.params_standardized]
         ),
@@ -161,7 +151,7 @@ def summarise_several(
     fits = list(results.components.values())
     left = _model_lines(results.model, results.model.loss.describe())
     left.append(_converged(results, sum(fit._fitted.solution.nit for fit in fits)))
-    right = [*_row_lines(design), ("Responses:", str(len(fits)))]
+    right = [*_row_lines(results, design), ("Responses:", str(len(fits)))]
     names = told_apart(results.model.responses, 20)
     r2 = [fit.fit_quality["pseudo_r2"] for fit in fits]
     tables = [
@@ -282,8 +272,8 @@ def _converged(results: _Results, steps: int) -> tuple[str, str]:
     return "Converged:", f"{'yes' if results.converged else 'NO'}, {steps} steps"
 
 
-def _row_lines(design: Design) -> _Pairs:
-    return [("No. Observations:", str(len(design.y))), ("Rows dropped:", str(len(design.dropped)))]
+def _row_lines(results: _Results, design: Design) -> _Pairs:
+    return [("No. Observations:", str(results.nobs)), ("Rows dropped:", str(design.count_dropped))]
 
 
 def _fit_tables(
@@ -292,7 +282,7 @@ def _fit_tables(
     """The formula, and what was fitted, to which rows, and how."""
     fitted = [("Dep. Variable:", shortened(design.response, 18)), *left]
     formula = _formula_table(title, results.model.formula)
-    return [formula, _pairs(None, fitted, [*_row_lines(design), *right])]
+    return [formula, _pairs(None, fitted, [*_row_lines(results, design), *right])]
 
 
 def _formula_table(title: str, formula: str) -> SimpleTable:
