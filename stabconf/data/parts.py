@@ -7,7 +7,7 @@ at a time, and later one block of rows.
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -52,50 +52,69 @@ class TableParts:
 
 
 class StoredRows:
-    """Rows of a design and their responses in a temporary folder, which goes when the object does.
+    """Rows of a design, and what goes with them, in a temporary folder, which goes when the object does.
 
     Attributes
     ----------
     n : int
         Number of rows.
+    columns : int
+        Number of design columns, which are the first ones stored; the last one is the response.
     """
 
-    def __init__(self) -> None:
-        self.n = 0
+    def __init__(self, columns: int) -> None:
+        self.n, self.columns = 0, columns
         self._files: list[Path] = []
         self._folder = tempfile.mkdtemp(prefix="stabconf-")
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
-    def add(self, X: np.ndarray, y: np.ndarray) -> None:
-        """Append rows (b, p) and responses (b,)."""
+    def add(self, table: np.ndarray) -> None:
+        """Append rows (b, q)."""
         path = Path(self._folder) / f"{len(self._files)}.npy"
-        np.save(path, np.column_stack([X, y]))
+        np.save(path, table)
         self._files.append(path)
-        self.n += len(y)
+        self.n += len(table)
 
-    def blocks(self, columns: ColumnUnits) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Standardised rows (b, p) and responses (b,) in their own units, block by block."""
+    def tables(self) -> Iterator[np.ndarray]:
+        """The rows (b, q), block by block."""
         for path in self._files:
             table = np.load(path, mmap_mode="r")
             step = max(1, _BLOCK // table.shape[1])
             for first in range(0, len(table), step):
-                block = table[first : first + step]
-                yield columns.apply(block[:, :-1]), np.array(block[:, -1])
+                yield table[first : first + step]
+
+    def blocks(self, units: ColumnUnits) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Standardised rows (b, p) and responses (b,) in their own units, block by block."""
+        for table in self.tables():
+            yield units.apply(table[:, : self.columns]), np.array(table[:, -1])
+
+    def statistics(self, parts: Iterable[int]) -> tuple[ColumnStatistics, tuple[float, float]]:
+        """The `ColumnStatistics` of the design columns, and the range of the responses; columns between
+        them are the numeric ``parts`` of design columns."""
+        ends = [(table.sum(axis=0), table.min(axis=0), table.max(axis=0)) for table in self.tables()]
+        totals, lows, highs = (np.array(each) for each in zip(*ends, strict=True))
+        mean, low, high = totals.sum(axis=0) / self.n, lows.min(axis=0), highs.max(axis=0)
+        squares, two_values = np.zeros(len(mean)), np.ones(len(mean), dtype=bool)
+        for table in self.tables():
+            squares += np.square(table - mean).sum(axis=0)
+            two_values &= np.all((low == table) | (high == table), axis=0)
+        sd, p = np.sqrt(squares / self.n), self.columns
+        spread = dict(zip(parts, sd[p:-1].tolist(), strict=True))
+        known = ColumnStatistics(mean[:p], sd[:p], low[:p], high[:p], two_values[:p], spread)
+        return known, (low[-1], high[-1])
 
     def constant(self) -> np.ndarray | None:
         """As `spans_constant`: coefficients (p,) with which the columns add up to 1, or None."""
-        as_they_are = ColumnUnits(np.zeros(1), np.ones(1))
-        gram: Any = 0.0
-        total: Any = 0.0
-        for X, _ in self.blocks(as_they_are):
-            gram = gram + X.T @ X
-            total = total + X.sum(axis=0)
+        p = self.columns
+        gram, total = np.zeros((p, p)), np.zeros(p)
+        for X in (table[:, :p] for table in self.tables()):
+            gram += X.T @ X
+            total += X.sum(axis=0)
         unit = np.sqrt(gram.diagonal())
         unit[unit == 0] = 1.0
-        found = (
-            np.linalg.pinv(gram / unit[:, None] / unit, rcond=1e-12, hermitian=True) @ (total / unit) / unit
-        )
-        off = max(float(np.max(np.abs(X @ found - 1.0))) for X, _ in self.blocks(as_they_are))
+        scaled = gram / unit[:, None] / unit
+        found = np.linalg.pinv(scaled, rcond=1e-12, hermitian=True) @ (total / unit) / unit
+        off = max(float(np.max(np.abs(table[:, :p] @ found - 1.0))) for table in self.tables())
         return found if off <= 1e-8 else None
 
 
@@ -107,16 +126,13 @@ class PartedDesign(FrozenDesign):
     kinds : ColumnKinds
         Without numeric parts, which ``statistics`` has the spread of.
     statistics : ColumnStatistics
+    count_dropped : int
+        Rows left out because a value is missing.
     """
 
     kinds: ColumnKinds
-    _used: int
     statistics: ColumnStatistics
-
-    @property
-    def count_dropped(self) -> int:
-        """Rows left out because a value is missing."""
-        return len(self.labels) - self._used
+    count_dropped: int
 
 
 def learn_design(
@@ -182,9 +198,9 @@ def _stored(
     design: PartedDesign, frames: Iterator[pd.DataFrame], empty: pd.DataFrame, missing: str
 ) -> StoredRows:
     """The rows of a design, in files; the design is told what can be said of them all."""
-    rows = StoredRows()
+    rows = StoredRows(len(design.names))
     infos = [design._left, design._info]
-    statistics, ranges, count = [], [], 0
+    ranges, count = [], 0
     for frame in frames:
         with formula_errors(f"data cannot be put through {design.formula!r}"):
             made = evaluate(infos, frame, frame.index, "drop")
@@ -200,53 +216,14 @@ def _stored(
         count += len(frame)
         if len(X):
             kinds = made.kinds(design._info)
-            rows.add(X, Y[:, 0])
-            statistics.append(_Summary.of(np.column_stack([X, Y, *kinds.parts.values()])))
+            rows.add(np.column_stack([X, *kinds.parts.values(), Y]))
             ranges.append(frame[design.predictors].iloc[made.kept].select_dtypes("number"))
             ranges = [pd.concat(ranges).agg(["min", "max"])] if len(ranges[0].columns) else ranges[:1]
     if rows.n < 2:
         raise InputError(f"data has {rows.n} complete rows (of {count}): at least 2 are needed")
-    known = _joined(statistics)
-    p = len(design.names)
-    spread = dict(zip(kinds.parts, known.sd[p + 1 :].tolist(), strict=True))
-    design.statistics = ColumnStatistics(
-        known.mean[:p], known.sd[:p], known.low[:p], known.high[:p], known.two_values[:p], spread
-    )
+    design.statistics, ends = rows.statistics(kinds.parts)
     plain = ColumnKinds(kinds.intercept, kinds.categorical)
     numeric = ranges[0] if len(ranges[0].columns) else None
-    design.hold(empty, numeric, count, plain, (known.low[p], known.high[p]))
-    design._used = rows.n
+    design.hold(empty, numeric, count, plain, ends)
+    design.count_dropped = count - rows.n
     return rows
-
-
-@dataclass(frozen=True)
-class _Summary:
-    """Count, mean, squared distances from it, ends of columns, and whether there are no values between."""
-
-    count: int
-    mean: np.ndarray
-    squares: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    two_values: np.ndarray
-
-    @classmethod
-    def of(cls, X: np.ndarray) -> "_Summary":
-        mean, low, high = X.mean(axis=0), X.min(axis=0), X.max(axis=0)
-        squares = np.square(X - mean).sum(axis=0)
-        return cls(len(X), mean, squares, low, high, np.all((low == X) | (high == X), axis=0))
-
-
-def _joined(parts: list[_Summary]) -> ColumnStatistics:
-    """The statistics of all rows from those of parts of them."""
-    counts = np.array([part.count for part in parts])[:, None]
-    means, squares, lows, highs, two = (
-        np.array([getattr(part, name) for part in parts])
-        for name in ("mean", "squares", "low", "high", "two_values")
-    )
-    total = counts.sum()
-    mean = (counts * means).sum(axis=0) / total
-    sd = np.sqrt((squares + counts * np.square(means - mean)).sum(axis=0) / total)
-    low, high = lows.min(axis=0), highs.max(axis=0)
-    ends = [(each == low) | (each == high) for each in (lows, highs)]
-    return ColumnStatistics(mean, sd, low, high, np.all(two & ends[0] & ends[1], axis=0), {})
