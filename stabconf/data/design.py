@@ -16,7 +16,7 @@ import pandas as pd
 
 from ..errors import FormulaError, InputError, InputTypeError
 from . import formulas
-from .factors import Table, at_both, design_rows, evaluate, learn_sides, learning, right_side
+from .factors import Table, at_both, depending, design_rows, evaluate, learn_sides, learning, right_side
 from .frames import (
     as_frame,
     by_label,
@@ -148,6 +148,11 @@ class Design:
         """Levels of each categorical factor on the right-hand side, by its expression."""
         infos = self._info.factor_infos.items()
         return {factor.code: list(info.categories) for factor, info in infos if info.type == "categorical"}
+
+    @property
+    def depending(self) -> list[str]:
+        """Columns whose values at a row depend on what other rows are there."""
+        return depending(self._info, self.X, self._frame, self.kept)
 
     def frame_of(self, new: object) -> pd.DataFrame:
         """New rows as a frame; the training rows where there are none."""

@@ -23,6 +23,7 @@ from .units import ColumnKinds
 
 _BOX = type(patsy.builtins.C(()))  # what C(...) makes
 _LEVELS = ("string", "integer", "floating")  # values that are coded here, as pandas calls them
+_ALONE = 10  # rows that are put through a design alone
 _CELLS = 2**16  # of the design that are written at a time: half a megabyte, which processors keep at hand
 
 
@@ -347,3 +348,17 @@ def design_rows(
     places = np.arange(count) if asked is None else np.flatnonzero(asked)
     rows[places[made.kept]] = made.matrix(info)
     return rows
+
+
+def depending(info: patsy.DesignInfo, X: np.ndarray, frame: pd.DataFrame, kept: np.ndarray) -> list[str]:
+    """The columns whose values at the last of the rows ``kept`` of a frame, ``X`` (n, p), are others where
+    these rows are alone, such as ``I(x - np.mean(x))``."""
+    few = frame.iloc[kept[-min(_ALONE, len(kept) // 2) :]]
+    if not len(kept) or all(factor.code in few.columns for factor in info.factor_infos):
+        return []
+    try:
+        alone = design_rows(info, few, few.index)
+    except Exception:  # new rows will say why
+        return []
+    same = np.isclose(alone, X[len(X) - len(few) :], rtol=1e-9, atol=0.0).all(axis=0)
+    return [name for name, is_same in zip(info.column_names, same, strict=True) if not is_same]

@@ -19,7 +19,7 @@ import pandas as pd
 from ..errors import FormulaError, InputError
 from . import formulas
 from .design import Unseen, checked_frame
-from .factors import Table, evaluate, learn_sides, learning
+from .factors import Table, depending, evaluate, learn_sides, learning
 from .formulas import formula_errors
 from .frames import as_frame, check_finite, listed
 from .frozen_design import FrozenDesign
@@ -174,6 +174,12 @@ def _stored(design: PartedDesign, frames: Iterator[pd.DataFrame], missing: str) 
             columns = [column for column in frame.columns if frame[column].isna().any()]
             raise InputError(
                 f"data has missing values in {listed(columns, 'column')}: fill them, or use missing='drop'"
+            )
+        if odd := depending(design._info, X, frame, made.kept):
+            raise FormulaError(
+                f"formula={design.formula!r} has {listed(odd, 'column')} whose values depend on what other "
+                "rows are there, so that each part would have its own: write center(x) or standardize(x), "
+                "or make it a column"
             )
         index = frame.index[made.kept]
         check_finite(Y, design.responses_named, index, "data")

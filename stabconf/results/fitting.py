@@ -247,6 +247,13 @@ def _prepare(
     warn_of_levels(design.levels, len(design.y))
     columns, constant = column_units(design.X, design.kinds, bool(given["standardize"]))
     _warn_of_constants(design, constant)
+    if odd := design.depending:
+        warn_user(
+            f"the design has {listed(odd, 'column')} whose values depend on what other rows are there, so "
+            "that a new row has another value alone than among others: write center(x) or standardize(x), "
+            "which learn from training, or make it a column",
+            DataWarning,
+        )
     for each in design.each():
         _warn_of_constant_response(each)
     return _spec(design, loss, given), design, columns
