@@ -239,13 +239,10 @@ class Design:
         codes = self._codes(term, frame, argument)
         return {code: formulas.term_values(code, frame, names, argument) for code in codes}
 
-    def terms(self, term: str, new: object, argument: str) -> dict[str, Any]:
-        """The same as arrays (m,) or Categoricals, where terms may have patsy's transforms."""
-        made = {}
-        for name, values in self.factors(term, new, argument, formulas.TRANSFORMS).items():
-            ordered = isinstance(values.dtype, pd.CategoricalDtype)
-            made[name] = values.array if ordered else values.infer_objects().to_numpy()
-        return made
+    def terms(self, term: str, new: object, argument: str) -> dict[str, pd.Series]:
+        """The same, where terms may have patsy's transforms."""
+        found = self.factors(term, new, argument, formulas.TRANSFORMS)
+        return {name: values.infer_objects() for name, values in found.items()}
 
     def _codes(self, term: str, frame: pd.DataFrame, argument: str) -> list[str]:
         """The factors of a term as expressions; the name of a column is taken as such, whatever it says."""
