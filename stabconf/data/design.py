@@ -16,7 +16,7 @@ import pandas as pd
 
 from ..errors import FormulaError, InputError, InputTypeError
 from . import formulas
-from .factors import Table, at_both, design_rows, evaluate, learn_sides, learning, right_side
+from .factors import Table, at_both, check_responses, design_rows, evaluate, learn, learning, right_side
 from .frames import (
     as_frame,
     by_label,
@@ -78,7 +78,8 @@ class Design:
         frame = checked_frame(data, sides)
         table = Table(frame)
         with learning(formula):
-            infos = learn_sides(formula, sides, lambda: iter([table]), names)
+            infos = learn(sides, lambda: iter([table]), names)
+            check_responses(formula, infos[0])
             made = evaluate(infos, table, frame.index)
         self._take(formula, sides, names, infos, frame)
         self._data = data

@@ -19,7 +19,7 @@ import pandas as pd
 from ..errors import FormulaError, InputError
 from . import formulas
 from .design import Unseen, checked_frame
-from .factors import Table, evaluate, learn_sides, learning
+from .factors import Table, check_responses, evaluate, learn, learning
 from .formulas import formula_errors
 from .frames import as_frame, check_finite, listed
 from .frozen_design import FrozenDesign
@@ -146,7 +146,8 @@ def learn_design(
     if first is None:
         raise InputError("data has 0 rows: give a frame with training rows")
     with formulas.hints(formula, parts.columns), learning(formula):
-        infos = learn_sides(formula, sides, lambda: map(Table, frames()), names)
+        infos = learn(sides, lambda: map(Table, frames()), names)
+        check_responses(formula, infos[0])
     responses = infos[0].column_names
     if len(responses) > 1:
         raise FormulaError(
