@@ -12,11 +12,12 @@ import pandas as pd
 
 from ..checks import is_count, is_number
 from ..errors import InputError, InputTypeError
+from .frames import check_duplicates
 
 MISSING, OUTSIDE = "(missing)", "(outside)"
 _MOST_VALUES = 30  # a number with more different values than this wants bins
 
-Terms = Callable[[str], Mapping[str, Any]]  # from a formula term to the values (m,) of its factors
+Terms = Callable[[str], Mapping[str, pd.Series]]  # from a formula term to the values (m,) of its factors
 
 
 def group_labels(by: object, frame: pd.DataFrame, terms: Terms) -> pd.DataFrame:
@@ -40,7 +41,7 @@ def group_labels(by: object, frame: pd.DataFrame, terms: Terms) -> pd.DataFrame:
     made: dict[Hashable, pd.Categorical] = {}
     for each in asked:
         for name, bins in each.items() if isinstance(each, Mapping) else [(each, None)]:
-            found = _values(name, frame, terms)
+            found = column_or_term(name, frame, terms)
             if bins is not None and len(found) != 1:
                 raise InputError(
                     f"by={{{name!r}: ...}} has {len(found)} parts: give bins of one column or term"
@@ -49,23 +50,21 @@ def group_labels(by: object, frame: pd.DataFrame, terms: Terms) -> pd.DataFrame:
                 label = part if bins is None else name
                 if label in made:
                     raise InputError(f"by={by!r} has {label!r} twice: give each grouping once")
-                values = pd.Series(values)
                 made[label] = _levels(values, part) if bins is None else _binned(values, bins, name)
     return pd.DataFrame(made)
 
 
-def _values(name: Any, frame: pd.DataFrame, terms: Terms) -> Mapping[Any, Any]:
-    """Values (m,) of a column, or of the factors of a term."""
-    if np.ndim(name) == 0 and name in frame.columns:
-        column = frame[name]
-        if column.ndim > 1:
-            raise InputError(
-                f"by={name!r}: there is more than one such column: rename or drop the duplicates"
-            )
-        return {name: column.reset_index(drop=True)}
+def column_or_term(
+    name: Any, frame: pd.DataFrame, terms: Terms, argument: str = "by"
+) -> Mapping[Any, pd.Series]:
+    """Values (m,) of a column, or of the factors of a term; ``argument`` names it in errors."""
+    if isinstance(name, Hashable) and name in frame.columns:
+        check_duplicates(frame, [name], f"{argument}={name!r}: the frame")
+        return {name: frame[name].reset_index(drop=True)}
     if isinstance(name, str):
         return terms(name)
-    raise InputError(f"by={name!r} is not a column: there are {', '.join(map(str, frame.columns))}")
+    known = ", ".join(map(str, frame.columns))
+    raise InputError(f"{argument}={name!r} is not a column: there are {known}")
 
 
 def _levels(values: pd.Series, name: Hashable) -> pd.Categorical:

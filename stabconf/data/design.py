@@ -16,7 +16,17 @@ import pandas as pd
 
 from ..errors import FormulaError, InputError, InputTypeError
 from . import formulas
-from .factors import Table, at_both, depending, design_rows, evaluate, learn_sides, learning, right_side
+from .factors import (
+    Table,
+    at_both,
+    check_responses,
+    depending,
+    design_rows,
+    evaluate,
+    learn,
+    learning,
+    right_side,
+)
 from .frames import (
     as_frame,
     by_label,
@@ -78,7 +88,8 @@ class Design:
         frame = checked_frame(data, sides)
         table = Table(frame)
         with learning(formula):
-            infos = learn_sides(formula, sides, lambda: iter([table]), names)
+            infos = learn(sides, lambda: iter([table]), names)
+            check_responses(formula, infos[0])
             made = evaluate(infos, table, frame.index)
         self._take(formula, sides, names, infos, frame)
         self._data = data
@@ -244,13 +255,10 @@ class Design:
         codes = self._codes(term, frame, argument)
         return {code: formulas.term_values(code, frame, names, argument) for code in codes}
 
-    def terms(self, term: str, new: object, argument: str) -> dict[str, Any]:
-        """The same as arrays (m,) or Categoricals, where terms may have patsy's transforms."""
-        made = {}
-        for name, values in self.factors(term, new, argument, formulas.TRANSFORMS).items():
-            ordered = isinstance(values.dtype, pd.CategoricalDtype)
-            made[name] = values.array if ordered else values.infer_objects().to_numpy()
-        return made
+    def terms(self, term: str, new: object, argument: str) -> dict[str, pd.Series]:
+        """The same, where terms may have patsy's transforms."""
+        found = self.factors(term, new, argument, formulas.TRANSFORMS)
+        return {name: values.infer_objects() for name, values in found.items()}
 
     def _codes(self, term: str, frame: pd.DataFrame, argument: str) -> list[str]:
         """The factors of a term as expressions; the name of a column is taken as such, whatever it says."""

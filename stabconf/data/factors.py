@@ -246,15 +246,6 @@ def _numeric(info: Any, value: Any) -> np.ndarray:
     return made
 
 
-def learn_sides(
-    formula: str, sides: Sequence[Sequence[Any]], tables: _Tables, scope: Mapping[str, Any]
-) -> list[patsy.DesignInfo]:
-    """The designs of the terms of a formula's sides; each term of the left one is a response."""
-    infos = learn(sides, tables, scope)
-    _check_responses(formula, infos[0])
-    return infos
-
-
 @contextmanager
 def learning(formula: str) -> Iterator[None]:
     """What goes wrong while a formula is learned, in the user's terms."""
@@ -269,8 +260,8 @@ def learning(formula: str) -> Iterator[None]:
         raise FormulaError(f"formula={formula!r} cannot be evaluated on data: {text}") from error
 
 
-def _check_responses(formula: str, info: patsy.DesignInfo) -> None:
-    """Refuse responses that are not one column of numbers each."""
+def check_responses(formula: str, info: patsy.DesignInfo) -> None:
+    """Refuse terms of the left side that are not one column of numbers each."""
     for term, part in info.term_slices.items():
         response = f"response {term.name()!r} in {formula!r}"
         for factor in (info.factor_infos[factor] for factor in term.factors):

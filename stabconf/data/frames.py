@@ -283,7 +283,7 @@ def check_column(values: pd.Series, name: str, response: bool, category: bool) -
 
 def check_new_column(values: pd.Series, name: str, trained: pd.DataFrame) -> None:
     """Refuse cells of new rows that are not numbers where the training column is numeric."""
-    if values.dtype in _PLAIN or not is_numeric(trained[name].dtype):
+    if values.dtype in _PLAIN or is_numeric(values.dtype) or not is_numeric(trained[name].dtype):
         return
     places = np.flatnonzero(_not_numbers(values))
     if len(places):
@@ -316,8 +316,6 @@ def _kind(values: pd.Series) -> str:
 
 def _not_numbers(values: pd.Series) -> np.ndarray:
     """Which cells hold something else than a number, True and False included; missing values do not."""
-    if is_numeric(values.dtype):
-        return np.zeros(len(values), dtype=bool)
     number = [is_number(value) or isinstance(value, Decimal) for value in values]
     return ~np.array(number, dtype=bool) & values.notna().to_numpy()
 

@@ -19,7 +19,7 @@ import pandas as pd
 from ..errors import FormulaError, InputError
 from . import formulas
 from .design import Unseen, checked_frame
-from .factors import Table, depending, evaluate, learn_sides, learning
+from .factors import Table, check_responses, depending, evaluate, learn, learning
 from .formulas import formula_errors
 from .frames import as_frame, check_finite, listed
 from .frozen_design import FrozenDesign
@@ -62,25 +62,23 @@ class StoredRows:
 
     def __init__(self) -> None:
         self.n = 0
-        self._files: list[Path] = []
-        self._folder = tempfile.mkdtemp(prefix="stabconf-")
-        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        folder = tempfile.mkdtemp(prefix="stabconf-")
+        self._path = Path(folder) / "rows"
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
     def add(self, X: np.ndarray, y: np.ndarray) -> None:
         """Append rows (b, p) and responses (b,)."""
-        path = Path(self._folder) / f"{len(self._files)}.npy"
-        np.save(path, np.column_stack([X, y]))
-        self._files.append(path)
+        with self._path.open("ab") as file:
+            np.column_stack([X, y]).tofile(file)
         self.n += len(y)
 
     def blocks(self, columns: ColumnUnits) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Standardised rows (b, p) and responses (b,) in their own units, block by block."""
-        for path in self._files:
-            table = np.load(path, mmap_mode="r")
-            step = max(1, _BLOCK // table.shape[1])
-            for first in range(0, len(table), step):
-                block = table[first : first + step]
-                yield columns.apply(block[:, :-1]), np.array(block[:, -1])
+        table = np.memmap(self._path, dtype=float, mode="r").reshape(self.n, -1)
+        step = max(1, _BLOCK // table.shape[1])
+        for first in range(0, self.n, step):
+            block = table[first : first + step]
+            yield columns.apply(block[:, :-1]), np.array(block[:, -1])
 
     def constant(self) -> np.ndarray | None:
         """As `spans_constant`: coefficients (p,) with which the columns add up to 1, or None."""
@@ -148,7 +146,8 @@ def learn_design(
     if first is None:
         raise InputError("data has 0 rows: give a frame with training rows")
     with formulas.hints(formula, parts.columns), learning(formula):
-        infos = learn_sides(formula, sides, lambda: map(Table, frames()), names)
+        infos = learn(sides, lambda: map(Table, frames()), names)
+        check_responses(formula, infos[0])
     responses = infos[0].column_names
     if len(responses) > 1:
         raise FormulaError(

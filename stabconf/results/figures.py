@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..checks import check_alpha, check_candidates, check_one_alpha
-from ..data.bins import crossed
+from ..data.bins import column_or_term, crossed
 from ..data.frames import check_duplicates, numbers
 from ..data.response_units import as_units
 from ..errors import AssumptionError, InputError, InputTypeError
@@ -286,15 +286,11 @@ class Figures(ObservedResults):
 
     def _column(self, frame: pd.DataFrame, x: Any) -> Any:
         """A column of the frame, or the value of a term."""
-        columns = frame.columns
         if not isinstance(x, Hashable):
             raise InputTypeError(f"x is a {type(x).__name__}: give the name of a column, or a term")
-        if x in columns:
-            check_duplicates(frame, [x], "new")
-            return frame[x]
-        if not isinstance(x, str):
-            raise InputError(f"x={x!r} is not a column: there are {', '.join(map(str, columns))}")
-        values = list(self._design.terms(x, frame, "x").values())
+        check_duplicates(frame, [x], "new")
+        found = column_or_term(x, frame, lambda term: self._design.terms(term, frame, "x"), "x")
+        values = list(found.values())
         if len(values) != 1:
             raise InputError(f"x={x!r} has {len(values)} parts: give one column or term")
         return values[0]
