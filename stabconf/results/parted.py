@@ -4,8 +4,7 @@
 everything takes passes over them; questions are answered by a predictor (theory, sections 2 and 4).
 """
 
-from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -73,12 +72,8 @@ class PartedResults(Coefficients, BaseResults):
         ridge, lasso = model.penalty.weights(stored.n, slopes)
         check_blocks(model, ridge, lasso)
         constant = None if design.intercept is not None else stored.constant()
-
-        def blocks() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-            return stored.blocks(columns)
-
         spans = design.intercept is not None or constant is not None
-        self._stored = BlockRows(blocks, stored.n, ridge, spans)
+        self._stored = BlockRows(partial(stored.blocks, columns), stored.n, ridge, spans)
         self._fitted: Fitted = fit_blocks(self._stored, model, constant)
         self._predictors: dict[Any, Predictor] = {}
 

@@ -87,8 +87,12 @@ class Envelope:
         return hessian_of(self.problem.X, *self._curvature(here))
 
     def newton_step(self, here: Point, gradient: np.ndarray) -> np.ndarray:
-        """The inverse of the second derivative, times the gradient (p,)."""
-        return system_solution(self.problem, *self._curvature(here), gradient)
+        """The inverse of the second derivative, times the gradient (p,), by what suits the design."""
+        X, sparse, (w, diagonal) = self.problem.X, self.problem.sparse, self._curvature(here)
+        found = _wide_step(X, w, diagonal, gradient)
+        if found is None and sparse is not None:
+            found = sparse.newton_step(w, diagonal, gradient)
+        return newton_step(hessian_of(X, w, diagonal), gradient) if found is None else found
 
     def _curvature(self, here: Point) -> tuple[np.ndarray, np.ndarray]:
         """Curvatures of the rows (n,) and of the other parts (p,)."""
@@ -243,16 +247,6 @@ def newton_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     if info:
         solution = linalg.lstsq(scaled, gradient / scale, check_finite=False)[0]
     return solution / scale
-
-
-def system_solution(
-    problem: Problem, w: np.ndarray, diagonal: np.ndarray, gradient: np.ndarray
-) -> np.ndarray:
-    """The solution (p,) of ``(diag(diagonal) + X' diag(w) X) x = gradient`` by what suits the design."""
-    found = _wide_step(problem.X, w, diagonal, gradient)
-    if found is None and problem.sparse is not None:
-        found = problem.sparse.newton_step(w, diagonal, gradient)
-    return newton_step(hessian_of(problem.X, w, diagonal), gradient) if found is None else found
 
 
 def _wide_step(

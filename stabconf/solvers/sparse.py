@@ -51,44 +51,49 @@ class SparseDesign:
         return SparseDesign(self.S[rows][:, columns], self.m[columns])
 
     def newton_step(self, w: np.ndarray, diagonal: np.ndarray, gradient: np.ndarray) -> np.ndarray | None:
-        """The solution (p,) of ``(diag(diagonal) + X' diag(w) X) x = gradient``, as `solve`."""
-        rows = np.flatnonzero(w)
-        some = SparseDesign(self.S[rows], self.m)
-        found = some.solve(diagonal, 1.0 / w[rows], gradient, np.zeros(len(rows)))
-        return None if found is None else found[0]
+        """The solution (p,) of ``(diag(diagonal) + X' diag(w) X) x = gradient``; None where the matrix is
+        singular, or nearly so.
+
+        With ``q = m' x`` and ``t = s' x - sum(w) q``, where ``s = S' w``, it is sparse but for two rows and
+        columns.
+        """
+        total, s = w.sum(), self.S.T @ w
+        gram = self.S.T @ sparse.diags_array(w) @ self.S + sparse.diags_array(diagonal)
+        columns = sparse.csr_array(np.column_stack([-s, -self.m]))
+        rows = sparse.csr_array(np.stack([self.m, s]))
+        corner = sparse.csr_array([[-1.0, 0.0], [-total, -1.0]])
+        found = _solution([[gram, columns], [rows, corner]], np.append(gradient, [0.0, 0.0]))
+        return None if found is None else found[:-2]
 
     def solve(
         self, ridge: np.ndarray, give: np.ndarray, a: np.ndarray, b: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """``theta`` (p,) and ``u`` (n,) with ``ridge theta - X' u = a`` and ``X theta + give u = b``; None
-        where the system is singular, or nearly so.
-
-        With ``give`` 0 the rows are fitted exactly; with ``give = 1 / w`` and ``b = 0`` theta solves the
-        Newton system ``(ridge + X' diag(w) X) theta = a``.
-        """
+        where the system is singular, or nearly so. With ``give`` 0 the rows are fitted exactly."""
         n, p = self.S.shape
         m = sparse.csr_array(self.m[None])
         ones = sparse.csr_array(np.ones((1, n)))
         one = sparse.csr_array([[1.0]])
-        system = sparse.block_array(
-            [
-                [sparse.diags_array(ridge), -self.S.T, None, m.T],
-                [self.S, sparse.diags_array(give), -ones.T, None],
-                [-m, None, one, None],
-                [None, -ones, None, one],
-            ],
-            format="csc",
-        )
-        right = np.concatenate([a, b, [0.0, 0.0]])
-        try:
-            factors = splu(system)
-        except RuntimeError:  # exactly singular
-            return None
-        found = factors.solve(right)
-        for _ in range(_ROUNDS):
-            found += factors.solve(right - system @ found)
-        off = np.abs(right - system @ found)
-        size = abs(system) @ np.abs(found) + np.abs(right)
-        if not np.all(off <= _EXACT * np.maximum(size, 1e-300)):
-            return None
-        return found[:p], found[p : p + n]
+        blocks = [
+            [sparse.diags_array(ridge), -self.S.T, None, m.T],
+            [self.S, sparse.diags_array(give), -ones.T, None],
+            [-m, None, one, None],
+            [None, -ones, None, one],
+        ]
+        found = _solution(blocks, np.concatenate([a, b, [0.0, 0.0]]))
+        return None if found is None else (found[:p], found[p : p + n])
+
+
+def _solution(blocks: list[list[sparse.sparray | None]], right: np.ndarray) -> np.ndarray | None:
+    """The solution of a sparse system; None where it is singular, or nearly so."""
+    system = sparse.block_array(blocks, format="csc")
+    try:
+        factors = splu(system)
+    except RuntimeError:  # exactly singular
+        return None
+    found = factors.solve(right)
+    for _ in range(_ROUNDS):
+        found += factors.solve(right - system @ found)
+    off = np.abs(right - system @ found)
+    size = abs(system) @ np.abs(found) + np.abs(right)
+    return found if np.all(off <= _EXACT * np.maximum(size, 1e-300)) else None

@@ -141,7 +141,8 @@ class BaseFit:
 
         A typical row moves little in it, and its norms are those at the fit but for 1 %.
         """
-        typical = self.typical_width
+        middle = (self.n + 1) // 2, self.n // 2 + 1
+        typical = float(np.mean(self.kth(lambda X, r: self.widths_of(X), *middle)))
         if not 0 < typical < math.inf:
             return 1.0
         kappa = 2.0 ** round(math.log2(_FINEST / typical))
@@ -196,12 +197,6 @@ class BaseFit:
     def widths(self) -> np.ndarray:
         """Shape of the curvature regions: row norms in the base Hessian's inverse norm (n,)."""
         return self.base_root.norms(self.problem.X)
-
-    @cached_property
-    def typical_width(self) -> float:
-        """Median of `widths`."""
-        middle = (self.n + 1) // 2, self.n // 2 + 1
-        return float(np.mean(self.kth(lambda X, r: self.widths_of(X), *middle)))
 
     @cached_property
     def largest_width(self) -> float:
