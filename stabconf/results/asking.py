@@ -168,7 +168,8 @@ def ask_intervals(
     transductive, in_range = (_flag(name, options) for name in ("transductive", "in_range"))
     results, rows, index = _transductive(results, exog) if transductive else (results, *results._rows(exog))
     design, formula, weighted = results._design, options.get("conditional"), "weights" in options
-    units = as_units(options.pop("units"), design) if "units" in options else None
+    units = options.pop("units", None)
+    responses = [(one, as_units(units, one)) for one in results._designs]
     among = options.pop("groups", None), options.pop("weights", None)
     ranking, complete = ranked(results, exog, rows, *among)
     complete = make_arrays(options, results, exog, rows, method, complete)
@@ -187,21 +188,20 @@ def ask_intervals(
     if in_range:
         least = min([peers.size for _, peers in parts or ()], default=results.nobs)
         made = [cut(intervals, design.y, least) for intervals in made]
-    frames = []
-    designs = results._designs  # one per response, level by level
+    frames, count = [], len(responses)
     for place, intervals in enumerate(made):
         more = {"transductive": transductive, "in_range": in_range}
         more |= {} if ranking is None else ranking.attrs(intervals, complete)
         more |= {} if formula is None else {"conditional": formula}
-        own = designs[place % len(designs)]
-        frames.append(interval_frame(intervals, complete, index, own, units, more))
+        own = responses[place % count]  # level by level
+        frames.append(interval_frame(intervals, complete, index, *own, more))
         if centre:
             found = results._predictions(rows.X)
-            mean = found if len(designs) == 1 else found[:, place % len(designs)]
+            mean = found if count == 1 else found[:, place % count]
             mean[complete] = mean[complete] if intervals.centre is None else intervals.centre
-            frames[-1]["centre"] = mean if units is None else units.back(mean)
-    if len(designs) > 1:
-        frames = [box_frame(frames[at : at + len(designs)]) for at in range(0, len(frames), len(designs))]
+            frames[-1]["centre"] = own[1].back(mean)
+    if count > 1:
+        frames = [box_frame(frames[at : at + count]) for at in range(0, len(frames), count)]
     asked = None if ranking is None or parts is None else ranking.asked_for(complete)
     if formula is None or not warn_of_thresholds(made, formula, index[complete]):
         warn_about(made, results.model, asked)

@@ -96,9 +96,8 @@ class BaseResults(SavedResults):
         if hasattr(type(exog), "map_partitions"):  # a frame of dask
             return self._by_partition(exog, "predict", units=units)
         X, index = self._new_rows(exog)
-        made = pd.Series(self._predictions(X), index=index, name=self._design.response)
-        back = None if units is None else as_units(units, self._design)
-        return made if back is None else pd.Series(back.back(made.to_numpy()), index, name=back.response)
+        own = as_units(units, self._design)
+        return pd.Series(own.back(self._predictions(X)), index, name=own.response)
 
     def conf_int_conformal(
         self,

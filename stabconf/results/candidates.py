@@ -58,9 +58,7 @@ def ask_p_values(
     """The frame of ``conformity``, a column per name, indexed by row and candidate; candidates are in
     ``units``, and ``asked`` is what `_p_values` takes beside."""
     candidates, given = check_candidates(z, results._design.y)
-    own = None if units is None else as_units(units, results._design)
-    if own is not None:
-        candidates = own.candidates(candidates, results._design.response)
+    candidates = as_units(units, results._design).candidates(candidates, results._design.response)
     rows, index = results._rows(exog)
     each = np.broadcast_to(candidates, (len(rows), len(candidates)))
     out, pins = _p_values(results, exog, each, len(names), values, **asked)

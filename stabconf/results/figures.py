@@ -142,14 +142,14 @@ class Figures(ObservedResults):
                 f"new has {len(shown.frame)} rows, {int(np.isnan(shown.lower).sum())} of them with missing "
                 "values: give one complete row, new.iloc[[0]] say"
             )
-        own = None if units is None else as_units(units, self._design)
+        own = as_units(units, self._design)
         lower, upper = shown.lower[0], shown.upper[0]
         if z is None:
             count = 201 if self._full_sets == "exact" else 41
             candidates = _candidates(lower, upper, shown.mean[0], self._design.y, count)
         else:
             candidates = np.sort(check_candidates(z, self._design.y)[0])
-            candidates = candidates if own is None else own.candidates(candidates, self._design.response)
+            candidates = own.candidates(candidates, self._design.response)
         given = {"bound": bound, "z_hat": z_hat}
         more = {name: value for name, value in given.items() if value is not None}
         p = self.conformity(new, candidates, side, **more)
@@ -157,12 +157,10 @@ class Figures(ObservedResults):
         exact, low, high = (p.get(name, p["p"]).to_numpy() for name in ("p", "p_lo", "p_up"))
         pieces = next(iter(shown.attrs["pieces"].values()), [(lower, upper)])
         (pinned,) = p.attrs.get("z_hat", [()])
-        places = [candidates, np.array(pieces), shown.mean[0], np.array(pinned)]
-        name = shown.attrs["response"]
-        if own is not None:
-            places, name = [own.back(each) for each in places], own.response
-        candidates, pieces, mean, pinned = places
-        labels = shown.attrs["alpha"], float(mean), name
+        places = [candidates, pieces, shown.mean[0], pinned]
+        made: list[Any] = [own.back(each) for each in places]
+        candidates, pieces, mean, pinned = made
+        labels = shown.attrs["alpha"], float(mean), own.response
         return draw_conformity(candidates, exact, low, high, pieces, *labels, ax, pinned)
 
     def plot_widths(

@@ -31,12 +31,12 @@ def interval_frame(
     complete: np.ndarray,
     index: pd.Index,
     design: Design,
-    units: ResponseUnits | None,
+    units: ResponseUnits,
     more: dict[str, Any],
 ) -> pd.DataFrame:
     """Intervals of the complete rows on the index of all (m,), NaN elsewhere; ``more`` goes into attrs.
     What compares widths, such as the share of stability, is in units of the model's response."""
-    made = intervals if units is None else _back(intervals, units)
+    made = intervals if units.unchanged else _back(intervals, units)
     columns: dict[str, Any] = {"lower": made.lower, "upper": made.upper}
     if made.inner_lower is not None:
         columns["inner_lower"] = made.inner_lower
@@ -45,12 +45,12 @@ def interval_frame(
     ends = np.full((len(index), len(columns)), np.nan)
     ends[complete] = np.column_stack(list(columns.values()))
     frame = pd.DataFrame(ends, index=index, columns=list(columns))
-    if design.transformed and units is None:
+    if design.transformed and units.unchanged:
         frame.columns.name = design.response
     tol = np.broadcast_to(made.tol, len(labels))
     largest = float(np.max(made.tol, initial=0.0))
     frame.attrs = {
-        "response": design.response if units is None else units.response,
+        "response": units.response,
         **{name: getattr(intervals, name) for name in _KEPT},
         "tilted_fits": intervals.tilted_fits,
         "tol": None if np.isnan(largest) else largest,

@@ -192,8 +192,7 @@ class ObservedResults(Tables):
 
     def _model_responses(self, shown: Shown, options: Options) -> np.ndarray | None:
         """Responses as the model has them (m,), whatever the units that are shown."""
-        back = None if options.get("units") is None else as_units(options["units"], self._design)
-        return shown.y if back is None or shown.y is None else back.there(shown.y)
+        return None if shown.y is None else as_units(options.get("units"), self._design).there(shown.y)
 
 
 def _on_all(values: np.ndarray, known: np.ndarray, index: pd.Index) -> pd.DataFrame:

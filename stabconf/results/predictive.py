@@ -61,7 +61,7 @@ class Predictive:
     ) -> None:
         self._results = results
         self._asked = units
-        self._units = None if units is None else as_units(units, results._design)
+        self._units = as_units(units, results._design)
         self._exog = copied(exog)
         self._options = copied(options)
         self._found: dict[tuple[Step, int], np.ndarray] = {}
@@ -71,7 +71,7 @@ class Predictive:
 
     def __repr__(self) -> str:
         rows = f"{len(self.index)} row{'' if len(self.index) == 1 else 's'}"
-        return f"<Predictive of {self._response}: {rows}, steps of 1/{self.nobs + 1}>"
+        return f"<Predictive of {self._units.response}: {rows}, steps of 1/{self.nobs + 1}>"
 
     def __len__(self) -> int:
         return len(self.index)
@@ -94,13 +94,13 @@ class Predictive:
     def upper_steps(self) -> pd.DataFrame:
         """Where the lower distribution function steps up: ``quantile(k / N)`` for k = 1..n, a column
         each."""
-        return self._frame(self._back(self._steps("upper")))
+        return self._frame(self._units.back(self._steps("upper")))
 
     @property
     def lower_steps(self) -> pd.DataFrame:
         """Where the upper distribution function steps up: ``quantile(k / N, step="lower")`` for k = 1..n, a
         column each."""
-        return self._frame(self._back(self._steps("lower")))
+        return self._frame(self._units.back(self._steps("lower")))
 
     @property
     def widened(self) -> pd.Series:
@@ -143,7 +143,7 @@ class Predictive:
         _check_step(step)
         levels, single = check_shares(q, "q", "a probability", "such as 0.9, or several")
         alphas = [1.0 - level if step == "upper" else level for level in levels]
-        out = self._back(self._ends(step, alphas))
+        out = self._units.back(self._ends(step, alphas))
         if single:
             return pd.Series(out[:, 0], index=self.index, name=levels[0])
         return pd.DataFrame(out, index=self.index, columns=pd.Index(levels, name="q"))
@@ -234,7 +234,7 @@ class Predictive:
         if np.isnan(steps[0]).any():
             raise InputError(f"row={row!r} has a missing value: give the place of a complete row")
         prediction = float(self.predicted_mean.iloc[row])
-        return draw_predictive(*steps, prediction, self._response, y, ax)
+        return draw_predictive(*steps, prediction, self._units.response, y, ax)
 
     # Steps -----------------------------------------------------------------------------------------
 
@@ -264,15 +264,7 @@ class Predictive:
     def _sorted(self, step: Step) -> np.ndarray:
         """The same in the units asked for, without the tolerance of ends, by which they may be out of
         order."""
-        return np.sort(self._back(self._steps(step)), axis=1)
-
-    def _back(self, values: np.ndarray) -> np.ndarray:
-        """Values of the model's response in the units asked for."""
-        return values if self._units is None else self._units.back(values)
-
-    @property
-    def _response(self) -> str:
-        return self._results._design.response if self._units is None else self._units.response
+        return np.sort(self._units.back(self._steps(step)), axis=1)
 
     def _frame(self, steps: np.ndarray) -> pd.DataFrame:
         columns = pd.Index(np.arange(1, self.nobs + 1), name="k")

@@ -67,8 +67,7 @@ class QuantileResults(EachResults, Figures):
         1    NaN    NaN    NaN
         """
         made = self._predicted(exog)
-        back = None if units is None else as_units(units, self._design)
-        return made if back is None else made.apply(lambda column: back.back(column.to_numpy()))
+        return pd.DataFrame(as_units(units, self._design).back(made), made.index, made.columns)
 
     def crossing(self, exog: New = None) -> pd.Series:
         """Whether fitted quantiles cross at new rows (bools), a lower one above a higher one.
@@ -150,8 +149,7 @@ class QuantileResults(EachResults, Figures):
         if out.attrs["method"] != "exact" or out.attrs["side"] != "two-sided":
             return
         ends = out if out.columns.nlevels == 1 else out[float(np.max(out.attrs["alpha"]))]
-        own = as_units(units, self._design)
-        y = self._design.y if own is None else own.back(self._design.y)
+        y = as_units(units, self._design).back(self._design.y)
         width = (ends["upper"] - ends["lower"]).to_numpy()
         wide = out.index[(width > _WIDE * np.ptp(y)) & np.isfinite(width)]
         if len(wide):

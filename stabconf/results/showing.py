@@ -111,8 +111,7 @@ def responses_of(
     """Responses of the rows (m,) in these units, or None where they are not known."""
     if response is None:
         known = design.y if new is None else design.responses(new)
-        back = None if units is None else as_units(units, design)
-        return known if back is None else back.observed(frame, known)
+        return as_units(units, design).observed(frame, known)
     if isinstance(response, str):
         if response not in frame.columns:
             raise InputError(f"response={response!r} is not a column of new: give one, or an array")
