@@ -24,22 +24,20 @@ from ..sets import METHODS, Intervals, Method, PairScore, cut, make_intervals
 from ..sets.intervals import Pieces
 from .labels import box_frame, interval_frame, level_frame, warn_about, warn_of_thresholds
 from .options import (
-    Groups,
     New,
     Numbers,
     Options,
-    PerRow,
     Side,
     as_along,
     as_folds,
     as_responses,
     as_scale,
+    given,
 )
 
 if TYPE_CHECKING:
     from .base import BaseResults
 
-_NO_OPTIONS = {"self", "exog", "alpha", "method", "side", "unknown", "__class__"}
 _NO_DIFFERENCE = {"units", "n_jobs", "progress"}  # options that leave the intervals as they are
 _KEPT_CALLS = 4  # calls whose intervals are kept, so that tables, figures and reports make them once,
 _KEPT_ROWS = 100_000  # of at most so many rows
@@ -141,22 +139,14 @@ class Asked:
         return made if rows.weight is None else [rows.in_own_units(intervals) for intervals in made]
 
 
-def given_options(call: dict[str, Any]) -> Options:
-    """The options that were given, from the ``locals()`` of `conf_int_conformal`.
-
-    Keywords that it does not have are among them: the method refuses them by name.
-    """
-    named = {name: value for name, value in call.items() if name not in _NO_OPTIONS}
-    return {name: value for name, value in {**named, **call["unknown"]}.items() if value is not None}
-
-
 def ask_intervals(
     results: "BaseResults", exog: New, alpha: Numbers, method: str, side: Side, options: Options
 ) -> pd.DataFrame:
-    """The frame of `conf_int_conformal`, with the options that were given.
+    """The frame of `conf_int_conformal`; options that are None are not given.
 
     ``centre=True`` adds a column for tables and figures: predictions of the fit that made the intervals.
     """
+    options = given(options)
     if hasattr(type(exog), "map_partitions"):  # a frame of dask
         options |= {"alpha": check_one_alpha(alpha), "method": method, "side": side}
         return results._by_partition(exog, "conf_int_conformal", **options)
@@ -170,10 +160,8 @@ def ask_intervals(
     design, formula, weighted = results._design, options.get("conditional"), "weights" in options
     units = options.pop("units", None)
     responses = [(one, as_units(units, one)) for one in results._designs]
-    among = options.pop("groups", None), options.pop("weights", None)
-    ranking, complete = ranked(results, exog, rows, *among)
-    complete = make_arrays(options, results, exog, rows, method, complete)
-    parts = None if ranking is None or not complete.any() else ranking.parts(complete)
+    ranking, complete = prepared(options, results, exog, rows, method, rows.complete)
+    parts = ranking.parts(complete)
     if in_range and (weighted or formula is not None):
         raise InputError(
             "in_range=True may lose any coverage with weights= and conditional=: drop one of them"
@@ -186,12 +174,12 @@ def ask_intervals(
             if len(kept) > _KEPT_CALLS:
                 kept.pop(next(iter(kept)), None)
     if in_range:
-        least = min([peers.size for _, peers in parts or ()], default=results.nobs)
+        least = min([peers.size for _, peers in parts], default=results.nobs)
         made = [cut(intervals, design.y, least) for intervals in made]
     frames, count = [], len(responses)
     for place, intervals in enumerate(made):
         more = {"transductive": transductive, "in_range": in_range}
-        more |= {} if ranking is None else ranking.attrs(intervals, complete)
+        more |= ranking.attrs(intervals, complete)
         more |= {} if formula is None else {"conditional": formula}
         own = responses[place % count]  # level by level
         frames.append(interval_frame(intervals, complete, index, *own, more))
@@ -202,27 +190,20 @@ def ask_intervals(
             frames[-1]["centre"] = own[1].back(mean)
     if count > 1:
         frames = [box_frame(frames[at : at + count]) for at in range(0, len(frames), count)]
-    asked = None if ranking is None or parts is None else ranking.asked_for(complete)
     if formula is None or not warn_of_thresholds(made, formula, index[complete]):
-        warn_about(made, results.model, asked)
+        warn_about(made, results.model, ranking.asked_for(complete))
     return in_kind(frames[0] if single else level_frame(frames, alphas), to)
 
 
-def ranked(
-    results: "BaseResults", exog: New, rows: Rows, groups: Groups, weights: PerRow
-) -> tuple[Ranking | None, np.ndarray]:
-    """The `Ranking` of new rows, or None, and the complete rows that it can rank."""
-    if groups is None and weights is None:
-        return None, rows.complete
-    ranking = as_ranking(groups, weights, results._design, exog)
-    return ranking, rows.complete if ranking is None else ranking.known(rows.complete)
-
-
-def make_arrays(
+def prepared(
     options: Options, results: "BaseResults", exog: New, rows: Rows, method: str, complete: np.ndarray
-) -> np.ndarray:
-    """Columns, formulas and callables among the options as arrays, in place; the rows that have them."""
+) -> tuple[Ranking, np.ndarray]:
+    """The `Ranking` of new rows, taken out of the options; columns, formulas and callables among the others
+    become arrays, in place. And which of the ``complete`` rows have all that was asked for."""
     design = results._design
+    among = options.pop("groups", None), options.pop("weights", None)
+    ranking = as_ranking(*among, design, exog, results.nobs)
+    complete = ranking.known(complete)
     if "conditional" in options:
         options["conditional"], complete = as_along(options["conditional"], design, exog, complete)
     if "scale" in options:
@@ -232,7 +213,7 @@ def make_arrays(
     if "z_hat" in options:
         predictions = results._predictions(rows.X)
         options["z_hat"] = as_responses(options["z_hat"], design.frame_of(exog), predictions, complete)
-    return complete
+    return ranking, complete
 
 
 def _flag(name: str, options: Options) -> bool:

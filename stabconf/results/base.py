@@ -17,7 +17,7 @@ from ..data.response_units import as_units
 from ..data.units import ColumnUnits
 from ..errors import AssumptionError
 from ..sets import METHODS, Intervals, Method, PairScore, UserScore
-from .asking import Asked, Rows, ask_intervals, given_options
+from .asking import Asked, Rows, ask_intervals
 from .options import Bound, Folds, Groups, New, Numbers, PerRow, Side, Units
 from .prediction import Prediction
 from .saving import SavedResults
@@ -25,6 +25,8 @@ from .saving import SavedResults
 if TYPE_CHECKING:
     from .estimator import EstimatorSpec
     from .regression import ModelSpec
+
+_NO_OPTIONS = ("self", "exog", "alpha", "method", "side", "unknown")  # arguments of conf_int_conformal
 
 
 class BaseResults(SavedResults):
@@ -254,7 +256,7 @@ class BaseResults(SavedResults):
         0  215.0  528.0
         1  479.0  791.0
         """
-        options = given_options(locals())
+        options = {name: value for name, value in locals().items() if name not in _NO_OPTIONS} | unknown
         return ask_intervals(self, exog, self._level(alpha), method or self.default_method, side, options)
 
     def get_prediction(

@@ -12,10 +12,9 @@ import pandas as pd
 from ..checks import check_candidates
 from ..data.response_units import as_units
 from ..errors import InputError
-from ..rank import Peers
-from .asking import Asked, make_arrays, ranked
+from .asking import Asked, prepared
 from .labels import warn_about
-from .options import Groups, New, Numbers, Options, PerRow, Units
+from .options import Groups, New, Numbers, Options, PerRow, Units, given
 
 if TYPE_CHECKING:
     from .base import BaseResults
@@ -35,14 +34,14 @@ def ask_one_sided(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Ends of exact one-sided intervals on their side, a column per alpha (m, len(alphas)), NaN where a set
     is empty; and the rows that lack nothing (m,), for the others are NaN too."""
-    rows, options = results._rows(exog)[0], dict(options)
-    complete = make_arrays(options, results, exog, rows, "exact", rows.complete)
+    rows, options = results._rows(exog)[0], given(options)
+    ranking, complete = prepared(options, results, exog, rows, "exact", rows.complete)
     out = np.full((len(rows), len(alphas)), np.nan)
     if alphas:
         made = results._intervals(Asked(rows.take(complete), alphas, "exact", side, options))
         for a, intervals in enumerate(made):
             out[complete, a] = getattr(intervals, side)
-        warn_about(made, results.model, None)
+        warn_about(made, results.model, ranking)
     return out, complete
 
 
@@ -94,21 +93,18 @@ def _p_values(
     """The first ``count`` of ``values`` at the candidates (m, g) of each row, (m, count, g), and the
     responses ``z_hat`` of each row (m, b), or None."""
     rows, _ = results._rows(exog)
-    ranking, complete = ranked(results, exog, rows, groups, weights)
-    complete = complete & ~np.isnan(candidates).any(axis=1)
-    if conditional is not None and (ranking is not None or z_hat is not None):
+    options = given({"groups": groups, "weights": weights, "conditional": conditional, "z_hat": z_hat})
+    if "conditional" in options and len(options) > 1:
         raise InputError("conditional= takes the place of groups, weights and z_hat: drop one of them")
-    given = {"conditional": conditional, "z_hat": z_hat}
-    options: Options = {name: value for name, value in given.items() if value is not None}
-    complete = make_arrays(options, results, exog, rows, "exact", complete)
+    known = rows.complete & ~np.isnan(candidates).any(axis=1)
+    ranking, complete = prepared(options, results, exog, rows, "exact", known)
     along, told, at_hat = options.get("conditional"), options.get("z_hat"), None
     if told is not None:
         at_hat = np.full((len(rows), 1 if told.ndim == 1 else told.shape[1]), np.nan)
         at_hat[complete] = told.reshape(-1, at_hat.shape[1])
     places = np.flatnonzero(complete)
-    everyone = [(np.arange(len(places)), Peers(results.nobs))]
     out = np.full((len(rows), count, candidates.shape[1]), np.nan)
-    for which, peers in everyone if ranking is None else ranking.parts(complete):
+    for which, peers in ranking.parts(complete):
         for i, at in enumerate(places[which]):
             own = None if along is None else along.take(slice(i, i + 1))
             more = () if at_hat is None else (at_hat[at] * rows.root[at],)

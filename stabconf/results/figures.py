@@ -25,7 +25,7 @@ from ..show.plots import (
     draw_widths,
 )
 from .observed import ObservedResults
-from .options import Bound, Level, New, Numbers, PerRow, Side, Units
+from .options import Bound, Level, New, Numbers, PerRow, Side, Units, given
 from .showing import (
     as_penalties,
     check_judged,
@@ -150,9 +150,7 @@ class Figures(ObservedResults):
         else:
             candidates = np.sort(check_candidates(z, self._design.y)[0])
             candidates = own.candidates(candidates, self._design.response)
-        given = {"bound": bound, "z_hat": z_hat}
-        more = {name: value for name, value in given.items() if value is not None}
-        p = self.conformity(new, candidates, side, **more)
+        p = self.conformity(new, candidates, side, **given({"bound": bound, "z_hat": z_hat}))
         # Without bounds the curve itself stands for them.
         exact, low, high = (p.get(name, p["p"]).to_numpy() for name in ("p", "p_lo", "p_up"))
         pieces = next(iter(shown.attrs["pieces"].values()), [(lower, upper)])

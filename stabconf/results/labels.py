@@ -98,7 +98,7 @@ def _back(intervals: Intervals, units: ResponseUnits) -> Intervals:
     return replace(intervals, **made, pieces=pieces, tol=tol)
 
 
-def warn_about(made: list[Intervals], model: Any, ranking: Ranking | None) -> None:
+def warn_about(made: list[Intervals], model: Any, ranking: Ranking) -> None:
     """Warn, once and of the gravest thing alone, about a call's intervals."""
     short = [intervals for intervals in made if np.any(intervals.too_few)]
     if short:
@@ -152,12 +152,12 @@ def warn_of_thresholds(made: list[Intervals], formula: str, labels: pd.Index) ->
     return True
 
 
-def _too_few(intervals: Intervals, ranking: Ranking | None) -> str:
+def _too_few(intervals: Intervals, ranking: Ranking) -> str:
     """Which rows are too few for the level, and what to do about it."""
     alpha = intervals.alpha
     which = intervals.too_few
     what = f"calibration {intervals.unit}" if intervals.method == "split" else intervals.unit
-    if ranking is not None and ranking.weights is not None:
+    if ranking.weights is not None:
         return (
             f"{np.count_nonzero(which)} intervals are infinite, for the new rows weigh more than {alpha:g} "
             "of themselves and the training rows together: use a larger alpha, more training rows like "
@@ -165,7 +165,7 @@ def _too_few(intervals: Intervals, ranking: Ranking | None) -> str:
         )
     needed = int(np.ceil(1.0 / alpha - 1e-9)) - 1
     wide = "infinite" if np.any(intervals.is_open) else "the whole range of the responses"
-    if ranking is not None and ranking.groups is not None:
+    if ranking.groups is not None:
         codes = ranking.groups.new[ranking.asked]
         n = np.broadcast_to(intervals.n, len(which))
         found = zip(codes[which], n[which], strict=True)

@@ -18,7 +18,7 @@ from ..show.drift import ExchangeabilityCheck
 from ..show.shown import Shown
 from .asking import Rows
 from .candidates import PValues, ask_own_p
-from .options import Groups, Level, New, Options, PerRow, Side
+from .options import Groups, Level, New, Options, PerRow, Side, given
 from .showing import known_responses, shown_of
 from .tables import Tables
 
@@ -102,11 +102,11 @@ class ObservedResults(Tables):
             made["actual"] = shown.y
             if not shown.training:
                 made["inside"] = pd.array(shown.hits, dtype="boolean")
-        given = {name: value for name, value in options.items() if value is not None}
-        exact = shown.attrs["method"] == "exact" and set(given) <= {*_SHARED, *_NEUTRAL}
+        asked = given(options)
+        exact = shown.attrs["method"] == "exact" and set(asked) <= {*_SHARED, *_NEUTRAL}
         if "inside" in made and exact:
-            shared = {name: given[name] for name in _SHARED if name in given}
-            made["p"] = self.p_values(new, self._model_responses(shown, given), **shared).to_numpy()
+            shared = {name: asked[name] for name in _SHARED if name in asked}
+            made["p"] = self.p_values(new, self._model_responses(shown, asked), **shared).to_numpy()
         taken = [name for name in made if name in frame.columns]
         if taken:
             raise InputError(

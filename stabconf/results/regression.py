@@ -203,8 +203,7 @@ class ObjectiveResults(StabilityResults):
         1  530.0  636.0  749.0
         """
         options = {"scale": scale, "n_jobs": n_jobs, "progress": progress}
-        given = {name: value for name, value in options.items() if value is not None}
-        return Predictive(self, exog, given, units)
+        return Predictive(self, exog, options, units)
 
     def _parts(self, rows: Rows) -> tuple[Fits, np.ndarray]:
         return self._fits, rows.as_fitted

@@ -139,15 +139,14 @@ class SeveralResults(EachResults, Tables):
         (   lower  upper
         0   -2.1    8.6, 'covers all 2 responses at once with probability at least 0.9')
         """
-        for name in options.keys() - {*_OPTIONS, "centre"}:
+        for name in [name for name in options if name not in (*_OPTIONS, "centre")]:
             raise InputTypeError(
                 f"option {name!r} is not for several responses, which share {', '.join(sorted(_OPTIONS))}: "
                 f"drop it, or use results.components[{self.model.responses[0]!r}].conf_int_conformal for "
                 "that one alone"
             )
-        given = {name: value for name, value in options.items() if value is not None}
-        chosen = self._method(method or self.default_method, given)
-        return ask_intervals(self, exog, self._level(alpha), chosen, "two-sided", given)
+        chosen = self._method(method or self.default_method, options)
+        return ask_intervals(self, exog, self._level(alpha), chosen, "two-sided", options)
 
     @shows_options(ObservedResults.p_values, ("groups", "weights"))
     def conformity(self, exog: New, z: Any, **asked: Any) -> pd.DataFrame:
@@ -346,8 +345,9 @@ class SeveralResults(EachResults, Tables):
     def _method(self, method: str, options: Options) -> str:
         """The method that is meant."""
         if method == "auto":
-            steps = self.model.loss.kind == "step" and "bound" not in options
-            return "split" if "conditional" in options else "exact" if steps else "stable"
+            steps = self.model.loss.kind == "step" and options.get("bound") is None
+            along = options.get("conditional") is not None
+            return "split" if along else "exact" if steps else "stable"
         if method not in SEVERAL_METHODS:
             raise InputError(
                 f"method={method!r} is not for several responses: give 'auto' or one of "

@@ -95,9 +95,8 @@ def ranks_of(design: Design, new: New, options: Options, shown: Shown) -> Ranks 
         return Leverages(rows @ units, np.isinf(shown.upper - shown.lower), attrs["alpha"])
     if "groups" not in attrs:
         return Ranks(np.zeros(len(y), dtype=int), [attrs["k"]], [attrs["n"]])
-    ranking = as_ranking(options["groups"], None, design, new)
-    assert ranking is not None and ranking.groups is not None
-    found = ranking.groups
+    found = as_ranking(options["groups"], None, design, new, len(design.y)).groups
+    assert found is not None
     place = np.full(len(y), -1)
     for at, label in enumerate(attrs["groups"]):
         place[found.new == found.labels.index(label)] = at
