@@ -19,8 +19,8 @@ from .options import Groups, New, Numbers, Options, PerRow, Units, given
 if TYPE_CHECKING:
     from .base import BaseResults
 
-# p-values, and their bounds where there are any, of one row (p,) at candidates (g,), among its peers or
-# along a design, or along None: (1 or more, g); where z_hat is given, it is told these responses too (b,).
+# p-values, and their bounds where there are any, of one row (p,) at candidates (g,), among its ``peers``:
+# (1 or more, g); it is told the design ``along`` and the responses ``z_hat`` (b,) where these are given.
 PValues = Callable[..., np.ndarray]
 BOUNDED = ("p", "p_lo", "p_up", "gap")  # columns of p-values that have bounds
 
@@ -106,9 +106,10 @@ def _p_values(
     out = np.full((len(rows), count, candidates.shape[1]), np.nan)
     for which, peers in ranking.parts(complete):
         for i, at in enumerate(places[which]):
-            own = None if along is None else along.take(slice(i, i + 1))
-            more = () if at_hat is None else (at_hat[at] * rows.root[at],)
-            found = values(rows.as_fitted[at], candidates[at] * rows.root[at], peers.take(i), own, *more)
+            more = {} if along is None else {"along": along.take(slice(i, i + 1))}
+            more |= {} if at_hat is None else {"z_hat": at_hat[at] * rows.root[at]}
+            z = candidates[at] * rows.root[at]
+            found = values(rows.as_fitted[at], z, peers=peers.take(i), **more)
             out[at] = np.atleast_2d(found)[:count]
     return out, at_hat
 

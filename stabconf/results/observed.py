@@ -16,7 +16,6 @@ from ..sets import STREAMS, check_rows
 from ..sets.exchangeability import SHARE
 from ..show.drift import ExchangeabilityCheck
 from ..show.shown import Shown
-from .asking import Rows
 from .candidates import PValues, ask_own_p
 from .options import Groups, Level, New, Options, PerRow, Side, given
 from .showing import known_responses, shown_of
@@ -30,15 +29,16 @@ _NEUTRAL = {"method", "tol", "budget", "units", "n_jobs", "progress"}
 class ObservedResults(Tables):
     """Results that can say how new responses agree with their intervals.
 
-    A subclass has ``_p_of(side)``: p-values of one row at candidates; and ``_parts(rows)``: fits with a
-    ``predictor`` of parts of the training rows, and new rows as these take them.
+    A subclass has ``_p_of(side)``: p-values of one row at candidates.
     """
 
     def _p_of(self, side: Side) -> PValues:
         raise NotImplementedError
 
-    def _parts(self, rows: Rows) -> tuple[Any, np.ndarray]:
-        return self._fits, rows.X
+    @property
+    def _split_fits(self) -> Any:
+        """What has a ``predictor`` of parts of the training rows."""
+        return self._fits
 
     def p_values(
         self,
@@ -158,8 +158,8 @@ class ObservedResults(Tables):
                 f"none of the {len(y)} new rows is complete and has a response: give rows that are"
             )
         some = rows.take(known)
-        fits, fresh = self._parts(some)
-        found = check_rows(fits, fresh, some.responses_as_fitted(y[known]), random_state)
+        asked = some.as_fitted, some.responses_as_fitted(y[known]), random_state
+        found = check_rows(self._split_fits, *asked)
         places = np.flatnonzero(known)
         values = {
             "mean_p": np.mean(found.p, axis=0),

@@ -6,7 +6,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -17,13 +17,11 @@ from ..data.design import Design
 from ..data.units import ColumnUnits
 from ..losses import Loss
 from ..penalties import Penalty, as_penalty
-from ..rank import Peers
-from ..sets import Along, Fits, FrozenSets, check_bound, conformity
+from ..sets import Fits, FrozenSets, check_bound, conformity
 from ..sets.quality import errors_of, pseudo_r2
 from ..sets.request import check_side
 from ..sets.training import Fitted, Parts, fit_rows, residual_scale
 from ..show.summary import FitSummary, summarise
-from .asking import Rows
 from .base import BaseResults
 from .candidates import BOUNDED, PValues, ask_p_values, label_sets
 from .coefficients import Coefficients
@@ -143,12 +141,7 @@ class ObjectiveResults(StabilityResults):
         return ask_p_values(self, exog, z, BOUNDED, values, units, **asked)
 
     def _p_of(self, side: Side, bound: str | None = None) -> PValues:
-        def values(
-            row: np.ndarray, candidates: np.ndarray, peers: Peers, along: Along | None, *at: np.ndarray
-        ) -> np.ndarray:
-            return conformity(self._fits, row, candidates, side, bound, peers, along, *at)
-
-        return values
+        return partial(conformity, self._fits, side=side, bound=bound)
 
     def conformal_set(
         self,
@@ -204,9 +197,6 @@ class ObjectiveResults(StabilityResults):
         """
         options = {"scale": scale, "n_jobs": n_jobs, "progress": progress}
         return Predictive(self, exog, options, units)
-
-    def _parts(self, rows: Rows) -> tuple[Fits, np.ndarray]:
-        return self._fits, rows.as_fitted
 
     def _with_penalty(self, strength: float) -> Self:
         """Itself refitted with another strength of the penalty."""

@@ -16,7 +16,7 @@ from ..data.design import Design
 from ..data.units import ColumnUnits
 from ..errors import InputError, InputTypeError
 from ..rank import Peers
-from ..sets import SEVERAL_METHODS, Along, Intervals, SeveralFits, box_conformity, score_unit
+from ..sets import SEVERAL_METHODS, Intervals, SeveralFits, box_conformity, score_unit
 from ..show.plots import draw_pairs
 from ..show.report import Background, Content, collect_joint
 from ..show.shown import Shown, WidthReport, width_report
@@ -25,8 +25,7 @@ from .asking import Asked, ask_intervals
 from .base import BaseResults
 from .candidates import PValues, ask_own_p, ask_p_values
 from .figures import Axes
-from .observed import ObservedResults
-from .options import Bound, Level, New, Numbers, Options, shows_options
+from .options import Bound, Groups, Level, New, Numbers, Options, PerRow, shows_options
 from .regression import EachResults, ModelSpec, Results
 from .showing import evenly, ranks_of, responses_of
 from .tables import Tables
@@ -148,8 +147,9 @@ class SeveralResults(EachResults, Tables):
         chosen = self._method(method or self.default_method, options)
         return ask_intervals(self, exog, self._level(alpha), chosen, "two-sided", options)
 
-    @shows_options(ObservedResults.p_values, ("groups", "weights"))
-    def conformity(self, exog: New, z: Any, **asked: Any) -> pd.DataFrame:
+    def conformity(
+        self, exog: New, z: Any, *, groups: Groups = None, weights: PerRow = None
+    ) -> pd.DataFrame:
         """Exact p-values ``p`` of candidate responses, by row and candidate.
 
         ``z``, a frame or an array (g, q), has a column per response, in their order or by name; one
@@ -167,14 +167,14 @@ class SeveralResults(EachResults, Tables):
         """
         candidates = self._candidates(z)
         places = np.arange(len(candidates))
-        out = ask_p_values(self, exog, places, ("p",), self._p_of(candidates), **asked)
+        values = self._p_of(candidates)
+        out = ask_p_values(self, exog, places, ("p",), values, groups=groups, weights=weights)
         rows = out.index.get_level_values(0)
         labels = [rows, *np.tile(candidates, (len(rows) // len(candidates), 1)).T]
         out.index = pd.MultiIndex.from_arrays(labels, names=[rows.name, *self.model.responses])
         return out
 
-    @shows_options(ObservedResults.p_values, ("groups", "weights"))
-    def p_values(self, new: New, **asked: Any) -> pd.Series:
+    def p_values(self, new: New, *, groups: Groups = None, weights: PerRow = None) -> pd.Series:
         """Exact p-values of new rows, each at its own responses, all of them together.
 
         As `Results.p_values`: a row's responses are in the joint set at alpha if and only if p is larger.
@@ -193,7 +193,7 @@ class SeveralResults(EachResults, Tables):
             raise InputError(f"new lacks columns of the responses {self.model.endog_names!r}: add them")
         responses = np.column_stack([y for y in known if y is not None])
         places = np.where(np.isnan(responses).any(axis=1), np.nan, np.arange(len(responses)))
-        p = ask_own_p(self, new, places, self._p_of(responses), **asked)
+        p = ask_own_p(self, new, places, self._p_of(responses), groups=groups, weights=weights)
         return pd.Series(p, index=self._new_rows(new)[1], name="p")
 
     def tau(self, exog: New = None, bound: Bound = None) -> pd.DataFrame:
@@ -334,7 +334,7 @@ class SeveralResults(EachResults, Tables):
     def _p_of(self, candidates: np.ndarray) -> PValues:
         """p-values of one row at some of the candidates (g, q), given by their places."""
 
-        def values(row: np.ndarray, places: np.ndarray, peers: Peers, along: Along | None) -> np.ndarray:
+        def values(row: np.ndarray, places: np.ndarray, peers: Peers) -> np.ndarray:
             return box_conformity(self._fits, row, candidates[places.astype(int)], peers)
 
         return values
