@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 
-from ..checks import check_one_alpha, is_count
+from ..checks import is_count
 from ..data.design import Design
 from ..data.units import ColumnUnits
 from ..errors import InputError, InputTypeError
@@ -27,7 +27,7 @@ from .candidates import PValues, ask_own_p, ask_p_values
 from .figures import Axes
 from .options import Bound, Groups, Level, New, Numbers, Options, PerRow, shows_options
 from .regression import EachResults, ModelSpec, Results
-from .showing import evenly, ranks_of, responses_of
+from .showing import evenly
 from .tables import Tables
 
 _BOXES = 6  # that a figure shows, unless told
@@ -273,20 +273,8 @@ class SeveralResults(EachResults, Tables):
     # What is shown --------------------------------------------------------------------------------
 
     def _shown(self, new: New, alpha: Level, response: Any, options: Options) -> list[Shown]:
-        """What tables and figures show of each response; ranks are those of the boxes."""
-        options = options if response is None else {**options, "response": response}  # refused
-        level = check_one_alpha(self._level(alpha))
-        ends = self.conf_int_conformal(new, alpha=level, centre=True, **options)
-        frame = self._design.frame_of(new)
-        made = []
-        for design in self._designs:
-            name = design.response
-            mean, lower, upper = (ends[name][part].to_numpy() for part in ("centre", "lower", "upper"))
-            y = responses_of(design, new, frame, None)
-            attrs = {**ends.attrs, "response": name}
-            made.append(Shown(frame, mean, lower, upper, y, attrs, new is None))
-        ranks = ranks_of(self._design, new, options, made[0])
-        return [replace(one, ranks=ranks) for one in made]
+        refused = {} if response is None else {"response": response}
+        return super()._shown(new, alpha, None, {**options, **refused})
 
     def _widths(self, shown: list[Shown], groups: pd.DataFrame | None) -> WidthReport:
         """Widths of each response, and one line, "jointly", for the boxes: the range expected is that of

@@ -35,32 +35,34 @@ _WAYS: dict[str, dict[str, Any]] = {
 
 
 def shown_of(results: "BaseResults", new: New, alpha: Level, response: Any, options: Options) -> Shown:
-    """`Shown` of one level, by default that of the results; ``options`` are those of
+    """`Shown` of one level, by default that of the results, and of one response; ``options`` are those of
     ``conf_int_conformal``."""
     level = check_one_alpha(results._level(alpha))
-    (band,) = shown_of_levels(results, new, [level], response, options)
-    return band
+    (shown,) = shown_of_levels(results, new, [level], response, options)
+    return shown
 
 
 def shown_of_levels(
     results: "BaseResults", new: New, alphas: Numbers, response: Any, options: Options
 ) -> list[Shown]:
-    """A list of `Shown`, one per level, from one call for all of them."""
+    """A list of `Shown`, one per level and response, level by level, from one call for all of them."""
     levels, _ = check_alpha(alphas)
-    design = results._design
-    new, options = collected(new), {**options, "to": "pandas"}
+    new, options = collected(new), {name: value for name, value in options.items() if name != "to"}
     ends = results.conf_int_conformal(new, alpha=levels, centre=True, **options)
-    frame = design.frame_of(new)
-    y = responses_of(design, new, frame, response, options.get("units"))
+    frame = results._design.frame_of(new)
+    known = [responses_of(one, new, frame, response, options.get("units")) for one in results._designs]
     made = []
     for place, alpha in enumerate(levels):
         attrs = {**ends.attrs, "alpha": alpha}
         for name in PER_LEVEL & set(attrs):
             attrs[name] = ends.attrs[name][place]
-        one = ends.xs(alpha, axis=1, level=0)
-        mean, lower, upper = (one[name].to_numpy(dtype=float) for name in ("centre", "lower", "upper"))
-        band = Shown(frame, mean, lower, upper, y, attrs, new is None)
-        made.append(replace(band, ranks=ranks_of(design, new, options, band)))
+        for design, y in zip(results._designs, known, strict=True):
+            one = ends[alpha]
+            if len(known) > 1:
+                one, attrs = one[design.response], {**attrs, "response": design.response}
+            mean, lower, upper = (one[name].to_numpy(dtype=float) for name in ("centre", "lower", "upper"))
+            shown = Shown(frame, mean, lower, upper, y, attrs, new is None)
+            made.append(replace(shown, ranks=ranks_of(design, new, options, shown)))
     return made
 
 
