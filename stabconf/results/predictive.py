@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from ..checks import check_one_alpha, check_shares, is_count
-from ..data.frames import by_label, copied
+from ..data.frames import by_label, copied, numbers
 from ..data.response_units import as_units
-from ..errors import InputError, InputTypeError
+from ..errors import InputError
 from ..rank import conformal_rank
 from ..sets.intervals import assumed
 from ..show.plots import draw_predictive
@@ -281,10 +281,7 @@ def _crps(steps: np.ndarray, y: float) -> float:
 
 def _as_values(y: Any, index: pd.Index, several: bool = False) -> np.ndarray:
     """Responses of the rows, (m,), or (m, g) where several may be."""
-    try:
-        values = np.asarray(by_label(y, index, "y"), dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InputTypeError(f"y has values that are not numbers ({error}): give numbers") from error
+    values = numbers(by_label(y, index, "y"), "the values of y")
     if values.ndim == 0:
         return np.full(len(index), float(values))
     if len(values) != len(index) or values.ndim > 1 + several:

@@ -13,6 +13,7 @@ import pandas as pd
 
 from ..checks import is_count
 from ..data.design import Design
+from ..data.frames import numbers
 from ..data.units import ColumnUnits
 from ..errors import InputError, InputTypeError
 from ..rank import Peers
@@ -357,10 +358,7 @@ class SeveralResults(EachResults, Tables):
             if lacking:
                 raise InputError(f"z lacks the responses {', '.join(lacking)}: give a column for each")
             z = z[names]
-        try:
-            values = np.atleast_2d(np.asarray(z, dtype=float))
-        except (TypeError, ValueError) as error:
-            raise InputTypeError(f"z has values that are not numbers ({error}): give numbers") from error
+        values = np.atleast_2d(numbers(z, "the values of z"))
         if values.ndim != 2 or values.shape[1] != len(names) or not len(values):
             raise InputError(
                 f"z has shape {np.shape(z)}: give candidates with {len(names)} columns, one per response "

@@ -14,10 +14,10 @@ import pandas as pd
 from ..checks import check_alpha, check_numbers, check_one_alpha
 from ..data.bins import crossed
 from ..data.design import Design
-from ..data.frames import by_label, collected
+from ..data.frames import by_label, collected, numbers
 from ..data.groups import as_ranking
 from ..data.response_units import as_units
-from ..errors import AssumptionError, InputError, InputTypeError, quietly
+from ..errors import AssumptionError, InputError, quietly
 from ..sets import progress_bar
 from ..show.coverage import Leverages, Ranks
 from ..show.shown import Shown
@@ -117,11 +117,7 @@ def responses_of(
         if response not in frame.columns:
             raise InputError(f"response={response!r} is not a column of new: give one, or an array")
         response = frame[response]
-    response = by_label(response, frame.index, "response")
-    try:
-        values = np.asarray(response, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InputTypeError(f"response has values that are not numbers ({error}): give numbers") from error
+    values = numbers(by_label(response, frame.index, "response"), "the values of response")
     if values.shape != (len(frame),):
         raise InputError(
             f"response has shape {values.shape}: give one number for each of {len(frame)} rows"
