@@ -4,7 +4,7 @@ Results put labels on what the array modules compute, check arguments and warn; 
 themselves. `tables`, `observed` and `figures` add to it.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -45,6 +45,7 @@ class BaseResults(SavedResults):
 
     model: "ModelSpec | EstimatorSpec"
     _fits: Any
+    _predictions: Callable[[np.ndarray], np.ndarray]
     _methods: ClassVar[Mapping[str, Method]] = METHODS
     can_refit: bool = True  # with another penalty, or with a map learned from other rows
     default_alpha: Numbers = DEFAULT_ALPHA  # of every method, table and figure that is given none
@@ -288,9 +289,6 @@ class BaseResults(SavedResults):
 
     # What a subclass has ---------------------------------------------------------------------------
 
-    def _predictions(self, X: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
-
     def _intervals(self, asked: Asked) -> list[Intervals]:
         """One `Intervals` per alpha."""
         return asked.intervals(self._fits, self._methods)
@@ -352,8 +350,12 @@ class BaseResults(SavedResults):
 
     def _leaving_unseen(self, unseen: Unseen) -> Self:
         """Itself, with another answer to new rows that the design cannot place."""
+        return self._copy(_design=self._design.leaving_unseen(unseen))
+
+    def _copy(self, **changes: Any) -> Self:
+        """The same, but for some attributes; what is cached is shared."""
         made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, _design=self._design.leaving_unseen(unseen))
+        made.__dict__.update(self.__dict__, **changes)
         return made
 
     def _refit(self, model: "ModelSpec | EstimatorSpec", design: Design, columns: ColumnUnits) -> Self:
