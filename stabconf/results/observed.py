@@ -4,6 +4,7 @@ whether they look exchangeable with the training rows (theory, section 1).
 A part of every results class; `figures` builds on it.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ import pandas as pd
 
 from ..data.frames import copied
 from ..data.response_units import as_units
-from ..errors import InputError
+from ..errors import InputError, quietly
 from ..sets import STREAMS, check_rows
 from ..sets.exchangeability import SHARE
 from ..show.drift import ExchangeabilityCheck
+from ..show.report import Background, Content, collect
 from ..show.shown import Shown
 from .candidates import PValues, ask_own_p
 from .options import Groups, Level, New, Options, PerRow, Side, given
@@ -32,8 +34,7 @@ class ObservedResults(Tables):
     A subclass has ``_p_of(side)``: p-values of one row at candidates.
     """
 
-    def _p_of(self, side: Side) -> PValues:
-        raise NotImplementedError
+    _p_of: Callable[..., PValues]
 
     @property
     def _split_fits(self) -> Any:
@@ -178,6 +179,18 @@ class ObservedResults(Tables):
             fitted=found.fitted,
             reference=found.reference,
         )
+
+    def _content(
+        self,
+        shown: list[Shown],
+        groups: pd.DataFrame | None,
+        about: Background,
+        new: New,
+        options: Options,
+    ) -> Content:
+        with quietly():  # said above, by the intervals themselves
+            summary, checked = self._fit_summary(), self._checked(shown[0], new, options)
+        return collect(shown[0], groups, summary, about, checked)
 
     def _checked(self, shown: Shown, new: New, options: Options) -> ExchangeabilityCheck | None:
         """The check for a report; None where responses are not known, or where intervals assume less than

@@ -26,10 +26,9 @@ from ..sets.request import check_side
 from ..sets.training import Fitted
 from ..show.summary import FitSummary, summarise_parted
 from .base import BaseResults
-from .coefficients import Coefficients
 from .options import New, Numbers, Side
 from .predictor import Predictor
-from .regression import ModelSpec, Results
+from .regression import Coefficients, ModelSpec, Results
 
 
 class PartedResults(Coefficients, BaseResults):

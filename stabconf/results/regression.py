@@ -24,7 +24,6 @@ from ..sets.training import Fitted, Parts, fit_rows, residual_scale
 from ..show.summary import FitSummary, summarise
 from .base import BaseResults
 from .candidates import BOUNDED, PValues, ask_p_values, label_sets
-from .coefficients import Coefficients
 from .options import Bound, Groups, Level, New, Numbers, Options, PerRow, Side, Units
 from .predictive import Predictive
 from .predictor import Predictor, check_methods
@@ -202,6 +201,41 @@ class ObjectiveResults(StabilityResults):
         """Itself refitted with another strength of the penalty."""
         penalty = as_penalty(strength, self.model.penalty.l1_ratio)
         return self._refit(replace(self.model, penalty=penalty), self._design, self._columns)
+
+
+class Coefficients:
+    """Coefficients, and how well they were found: a part of results that have ``_fitted``."""
+
+    _fitted: Fitted
+    _design: Design
+    _columns: ColumnUnits
+
+    @property
+    def converged(self) -> bool:
+        """Whether the fit reached its tolerance; intervals stay valid where not, but are wider."""
+        return self._fitted.solution.success
+
+    @property
+    def radius(self) -> float:
+        """Certified distance of the coefficients to the minimiser, in the norm of the penalty."""
+        return self._fitted.solution.radius
+
+    @property
+    def params(self) -> pd.Series:
+        """Coefficients in the units of the design columns."""
+        fitted = self._fitted
+        beta = self._columns.coefficients(
+            fitted.solution.x, fitted.centre, fitted.scale, self._design.intercept, fitted.constant
+        )
+        return pd.Series(beta, index=self._design.names, name="params")
+
+    @property
+    def params_standardized(self) -> pd.Series:
+        """Coefficients of the standardised columns and response."""
+        return pd.Series(self._fitted.solution.x, index=self._design.names, name="params_standardized")
+
+    def _predictions(self, X: np.ndarray) -> np.ndarray:
+        return self._fitted.predict(X)
 
 
 class Results(Coefficients, ObjectiveResults):
