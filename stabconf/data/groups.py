@@ -7,7 +7,7 @@ Results call `as_ranking`.
 """
 
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -64,18 +64,11 @@ class Ranking:
     groups : Groups or None
     weights : tuple of arrays or None
         Of the training rows (n,) and the new rows (m,), NaN where a new one is missing.
-    asked : (m,) array of bool or None
-        The new rows that intervals were made for.
     """
 
     count: int
     groups: Groups | None
     weights: tuple[np.ndarray, np.ndarray] | None
-    asked: np.ndarray | None = None
-
-    def asked_for(self, complete: np.ndarray) -> "Ranking":
-        """The same, with the rows that intervals were made for."""
-        return replace(self, asked=complete)
 
     def known(self, complete: np.ndarray) -> np.ndarray:
         """The complete new rows that have a group and a weight (bools)."""

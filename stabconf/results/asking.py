@@ -177,9 +177,9 @@ def ask_intervals(
         least = min([peers.size for _, peers in parts], default=results.nobs)
         made = [cut(intervals, design.y, least) for intervals in made]
     frames, count = [], len(responses)
+    told = [ranking.attrs(intervals, complete) for intervals in made]
     for place, intervals in enumerate(made):
-        more = {"transductive": transductive, "in_range": in_range}
-        more |= ranking.attrs(intervals, complete)
+        more = {"transductive": transductive, "in_range": in_range, **told[place]}
         more |= {} if formula is None else {"conditional": formula}
         own = responses[place % count]  # level by level
         frames.append(interval_frame(intervals, complete, index, *own, more))
@@ -191,7 +191,7 @@ def ask_intervals(
     if count > 1:
         frames = [box_frame(frames[at : at + count]) for at in range(0, len(frames), count)]
     if formula is None or not warn_of_thresholds(made, formula, index[complete]):
-        warn_about(made, results.model, ranking.asked_for(complete))
+        warn_about(made, results.model, told)
     return in_kind(frames[0] if single else level_frame(frames, alphas), to)
 
 

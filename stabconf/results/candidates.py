@@ -1,10 +1,10 @@
-"""p-values of candidate responses and ends of one-sided sets, from a user's frame to labelled numbers.
+"""p-values of candidate responses, from a user's frame to labelled numbers.
 
-``conformity``, ``p_values``, ``conformal_set`` and ``predictive`` come here, as intervals go to `asking`.
+``conformity``, ``p_values`` and ``conformal_set`` come here, as intervals go to `asking`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -12,9 +12,8 @@ import pandas as pd
 from ..checks import check_candidates
 from ..data.response_units import as_units
 from ..errors import InputError
-from .asking import Asked, prepared
-from .labels import warn_about
-from .options import Groups, New, Numbers, Options, PerRow, Units, given
+from .asking import prepared
+from .options import Groups, New, Numbers, PerRow, Units, given
 
 if TYPE_CHECKING:
     from .base import BaseResults
@@ -23,26 +22,6 @@ if TYPE_CHECKING:
 # (1 or more, g); it is told the design ``along`` and the responses ``z_hat`` (b,) where these are given.
 PValues = Callable[..., np.ndarray]
 BOUNDED = ("p", "p_lo", "p_up", "gap")  # columns of p-values that have bounds
-
-
-def ask_one_sided(
-    results: "BaseResults",
-    exog: New,
-    alphas: list[float],
-    side: Literal["upper", "lower"],
-    options: Options,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of exact one-sided intervals on their side, a column per alpha (m, len(alphas)), NaN where a set
-    is empty; and the rows that lack nothing (m,), for the others are NaN too."""
-    rows, options = results._rows(exog)[0], given(options)
-    ranking, complete = prepared(options, results, exog, rows, "exact", rows.complete)
-    out = np.full((len(rows), len(alphas)), np.nan)
-    if alphas:
-        made = results._intervals(Asked(rows.take(complete), alphas, "exact", side, options))
-        for a, intervals in enumerate(made):
-            out[complete, a] = getattr(intervals, side)
-        warn_about(made, results.model, ranking)
-    return out, complete
 
 
 def ask_p_values(

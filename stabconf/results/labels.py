@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from ..data.design import Design
-from ..data.groups import Ranking
 from ..data.response_units import ResponseUnits
 from ..errors import SampleSizeWarning, StabilityWarning, warn_user
 from ..sets import Intervals
@@ -98,11 +97,12 @@ def _back(intervals: Intervals, units: ResponseUnits) -> Intervals:
     return replace(intervals, **made, pieces=pieces, tol=tol)
 
 
-def warn_about(made: list[Intervals], model: Any, ranking: Ranking) -> None:
-    """Warn, once and of the gravest thing alone, about a call's intervals."""
-    short = [intervals for intervals in made if np.any(intervals.too_few)]
+def warn_about(made: list[Intervals], model: Any, ranking: list[dict[str, Any]]) -> None:
+    """Warn, once and of the gravest thing alone, about a call's intervals; ``ranking`` is what
+    `Ranking.attrs` says of each."""
+    short = [(each, told) for each, told in zip(made, ranking, strict=True) if np.any(each.too_few)]
     if short:
-        warn_user(_too_few(min(short, key=lambda each: each.alpha), ranking), SampleSizeWarning)
+        warn_user(_too_few(*min(short, key=lambda pair: pair[0].alpha)), SampleSizeWarning)
         return
     share = max(intervals.stability_share for intervals in made)
     if not hasattr(model, "loss"):  # nothing more is known of an estimator
@@ -152,12 +152,12 @@ def warn_of_thresholds(made: list[Intervals], formula: str, labels: pd.Index) ->
     return True
 
 
-def _too_few(intervals: Intervals, ranking: Ranking) -> str:
+def _too_few(intervals: Intervals, ranking: dict[str, Any]) -> str:
     """Which rows are too few for the level, and what to do about it."""
     alpha = intervals.alpha
     which = intervals.too_few
     what = f"calibration {intervals.unit}" if intervals.method == "split" else intervals.unit
-    if ranking.weights is not None:
+    if "effective_n" in ranking:
         return (
             f"{np.count_nonzero(which)} intervals are infinite, for the new rows weigh more than {alpha:g} "
             "of themselves and the training rows together: use a larger alpha, more training rows like "
@@ -165,11 +165,8 @@ def _too_few(intervals: Intervals, ranking: Ranking) -> str:
         )
     needed = int(np.ceil(1.0 / alpha - 1e-9)) - 1
     wide = "infinite" if np.any(intervals.is_open) else "the whole range of the responses"
-    if ranking.groups is not None:
-        codes = ranking.groups.new[ranking.asked]
-        n = np.broadcast_to(intervals.n, len(which))
-        found = zip(codes[which], n[which], strict=True)
-        sizes = {ranking.groups.labels[code]: int(size) for code, size in found}
+    if "groups" in ranking:
+        sizes = {label: each["n"] for label, each in ranking["groups"].items() if each["k"] > each["n"]}
         named = ", ".join(f"{label!r} ({n})" for label, n in list(sizes.items())[:_NAMED])
         more = f" and {len(sizes) - _NAMED} more" if len(sizes) > _NAMED else ""
         return (

@@ -12,14 +12,15 @@ import numpy as np
 import pandas as pd
 
 from ..checks import check_one_alpha, check_shares, is_count
-from ..data.frames import by_label, copied, numbers
+from ..data.frames import by_label, numbers
 from ..data.response_units import as_units
 from ..errors import InputError
 from ..rank import conformal_rank
 from ..sets.intervals import assumed
 from ..show.plots import draw_predictive
-from .candidates import ask_one_sided
-from .options import Level, New, Options, Units
+from .asking import Asked, prepared
+from .labels import warn_about
+from .options import Level, New, Options, Units, given
 
 if TYPE_CHECKING:
     from .regression import ObjectiveResults
@@ -60,13 +61,12 @@ class Predictive:
         self, results: "ObjectiveResults", exog: New, options: Options, units: Units = None
     ) -> None:
         self._results = results
-        self._asked = units
         self._units = as_units(units, results._design)
-        self._exog = copied(exog)
-        self._options = copied(options)
+        self._rows, self.index = results._rows(exog)
+        self._options = given(options)
+        asked = self._options, results, exog, self._rows, "exact", self._rows.complete
+        _, self._complete = prepared(*asked)
         self._found: dict[tuple[Step, int], np.ndarray] = {}
-        self._complete: np.ndarray | None = None  # rows that lack nothing, once asked
-        self.index: pd.Index = results._rows(exog)[1]
         self.nobs: int = results.nobs
 
     def __repr__(self) -> str:
@@ -88,7 +88,8 @@ class Predictive:
     @property
     def predicted_mean(self) -> pd.Series:
         """Predictions."""
-        return self._results.predict(self._exog, self._asked)
+        made = self._units.back(self._results._predictions(self._rows.X))
+        return pd.Series(made, self.index, name=self._units.response)
 
     @property
     def upper_steps(self) -> pd.DataFrame:
@@ -247,12 +248,15 @@ class Predictive:
             if rank <= self.nobs and (step, rank) not in self._found
         }
         far = np.inf if step == "upper" else -np.inf
-        if wanted or self._complete is None:
-            levels = list(wanted.values())
-            ends, self._complete = ask_one_sided(self._results, self._exog, levels, step, self._options)
-            for rank, found in zip(wanted, ends.T, strict=True):
+        if wanted:
+            rows, levels = self._rows.take(self._complete), list(wanted.values())
+            made = self._results._intervals(Asked(rows, levels, "exact", step, self._options))
+            for rank, intervals in zip(wanted, made, strict=True):
+                found = getattr(intervals, step)
+                self._found[step, rank] = np.full(len(self), np.nan)
                 # An empty set leaves no response below the upper step, or above the lower one.
-                self._found[step, rank] = np.where(np.isnan(found) & self._complete, -far, found)
+                self._found[step, rank][self._complete] = np.where(np.isnan(found), -far, found)
+            warn_about(made, self._results.model, [{}] * len(made))
         beyond = np.where(self._complete, far, np.nan)
         return np.column_stack([self._found.get((step, rank), beyond) for rank in ranks])
 

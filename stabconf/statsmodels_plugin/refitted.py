@@ -74,12 +74,11 @@ class RefittedResults(FittedResults):
         model = EstimatorSpec(design.formula, refit, None, False, "drop", design.response, names)
         kinds = ColumnKinds.numeric(len(names), design.intercept)
         super().__init__(model, design, column_units(design.X, kinds, False)[0])
-        self._fits = EstimatorFits(self._X, design.y, refit)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """By what made them: the fit itself cannot always be pickled, and is made again."""
-        made = self._design, self.refit, self._taken, self._own, self._inputs
-        return type(self), (*made, self.default_alpha, self.default_method)
+    @cached_property
+    def _fits(self) -> EstimatorFits:
+        """Made again after loading, for the fit itself cannot always be pickled."""
+        return EstimatorFits(self._X, self._design.y, self.refit)
 
     @property
     def params(self) -> pd.Series:
