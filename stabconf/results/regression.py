@@ -241,12 +241,7 @@ class Coefficients:
 class Results(Coefficients, ObjectiveResults):
     """A fitted model and its conformal intervals; made by `stabconf.fit`.
 
-    Attributes
-    ----------
-    model : ModelSpec
-        What was asked of `fit`: formula, loss, penalty, options.
-    nobs : int
-        Rows used.
+    ``model`` says what was asked of `fit`: formula, loss, penalty, options.
     """
 
     def __init__(self, model: ModelSpec, design: Design, columns: ColumnUnits) -> None:
