@@ -29,7 +29,6 @@ from .options import Bound, Level, New, Numbers, PerRow, Side, Units, given
 from .showing import (
     as_penalties,
     check_judged,
-    coverage_by,
     evenly,
     known_responses,
     shown_of,
@@ -271,18 +270,16 @@ class Figures(ObservedResults):
     def _plot_coverage_by(
         self, new: New, by: By, alpha: Level, response: Any, ax: Axes, options: dict[str, Any]
     ) -> Axes:
-        groups = self._groups(new, by)
-        formula = options.get("conditional")
-        plain = {name: value for name, value in options.items() if name != "conditional"}
-        kinds = {"coverage": plain}
-        if formula is not None:
-            kinds = {"plain": plain, f"along {formula}": options}
-        shown = {name: shown_of(self, new, alpha, response, each) for name, each in kinds.items()}
+        labels, name = crossed(self._groups(new, by))
+        kinds = {"coverage": options}
+        if options.get("conditional") is not None:
+            kinds = {"plain": {**options, "conditional": None}, f"along {options['conditional']}": options}
+        shown = {kind: shown_of(self, new, alpha, response, each) for kind, each in kinds.items()}
         first = next(iter(shown.values()))
         check_judged(first)
-        assert groups is not None
+        groups = pd.DataFrame({name: labels})
         return draw_coverage_by(
-            {name: coverage_by(each, groups) for name, each in shown.items()}, first.attrs, ax
+            {kind: each.report(groups) for kind, each in shown.items()}, first.attrs, ax
         )
 
     def _column(self, frame: pd.DataFrame, x: Any) -> Any:

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from ..checks import check_alpha, check_numbers, check_one_alpha
-from ..data.bins import crossed
 from ..data.design import Design
 from ..data.frames import by_label, collected, numbers
 from ..data.groups import as_ranking
@@ -64,14 +63,6 @@ def shown_of_levels(
             shown = Shown(frame, mean, lower, upper, y, attrs, new is None)
             made.append(replace(shown, ranks=ranks_of(design, new, options, shown)))
     return made
-
-
-def coverage_by(shown: Shown, groups: pd.DataFrame) -> pd.DataFrame:
-    """``count``, ``coverage``, ``expected_lower`` and ``expected_upper``, one row per group; several
-    groupings are crossed."""
-    labels, name = crossed(groups)
-    report = shown.report(pd.DataFrame({name: labels}))
-    return report[["count", "coverage", "expected_lower", "expected_upper"]]
 
 
 def check_judged(shown: Shown) -> None:
