@@ -285,10 +285,9 @@ def _interval_table(
     """Predictions and intervals, and the responses where they are known."""
     frame = results.get_prediction(new, **asked).summary_frame(alpha=options.alpha)
     design = results._design
-    units = as_units(asked.get("units"), design)
     y = responses_of(design, new, design.frame_of(new), None, asked.get("units"))
     if y is not None:
-        frame[design.response if units is None else units.response] = y
+        frame[as_units(asked.get("units"), design).response] = y
     return frame.rename_axis("row") if frame.index.nlevels == 1 else frame
 
 

@@ -381,4 +381,4 @@ def numbers(values: Any, what: str) -> np.ndarray:
     try:
         return np.asarray(values, dtype=float)
     except (TypeError, ValueError) as error:
-        raise InputTypeError(f"{what} are not numbers ({error}): give positive numbers") from error
+        raise InputTypeError(f"{what} are not numbers ({error}): give numbers") from error

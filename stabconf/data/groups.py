@@ -55,7 +55,7 @@ class Groups:
 
 @dataclass(frozen=True)
 class Ranking:
-    """How new rows are ranked: within groups, by weight, or both.
+    """How new rows are ranked: among all training rows, within groups, by weight, or both.
 
     Attributes
     ----------
@@ -64,14 +64,11 @@ class Ranking:
     groups : Groups or None
     weights : tuple of arrays or None
         Of the training rows (n,) and the new rows (m,), NaN where a new one is missing.
-    asked : (m,) array of bool or None
-        The new rows that intervals were made for.
     """
 
     count: int
     groups: Groups | None
     weights: tuple[np.ndarray, np.ndarray] | None
-    asked: np.ndarray | None = None
 
     def known(self, complete: np.ndarray) -> np.ndarray:
         """The complete new rows that have a group and a weight (bools)."""
@@ -80,7 +77,8 @@ class Ranking:
         return complete if self.weights is None else complete & ~np.isnan(self.weights[1])
 
     def parts(self, complete: np.ndarray) -> list[tuple[np.ndarray, Peers]]:
-        """Groups of the complete new rows, by position among them, each with its `Peers`."""
+        """Groups of the complete new rows, by position among them, each with its `Peers`; one group of all
+        where none were asked for."""
         new = np.zeros(np.count_nonzero(complete)) if self.groups is None else self.groups.new[complete]
         out = []
         for code in np.unique(new):
@@ -94,7 +92,10 @@ class Ranking:
         return out
 
     def attrs(self, intervals: Any, complete: np.ndarray) -> dict[str, Any]:
-        """What a frame of `Intervals` says of the ranking, in plain values."""
+        """What a frame of `Intervals` says of the ranking, in plain values; nothing where all rows count
+        alike."""
+        if self.groups is None and self.weights is None:
+            return {}
         out: dict[str, Any] = {"k": None, "n": self.count}
         if self.weights is not None:
             trained = self.weights[0]
@@ -116,16 +117,14 @@ class Ranking:
         return out if self.weights is None else {**out, "weight": self.weights[1]}
 
 
-def as_ranking(groups: object, weights: object, design: Design, exog: object) -> Ranking | None:
-    """The `Ranking` that a user asks for; None for all rows alike.
+def as_ranking(groups: object, weights: object, design: Design, exog: object, count: int) -> Ranking:
+    """The `Ranking` among ``count`` training rows that a user asks for.
 
-    ``groups`` is a column or term, or a list of these; ``weights`` a column, a callable, two arrays
-    (training, new) or one array of both.
+    ``groups`` is None, a column or term, or a list of these; ``weights`` None, a column, a callable, two
+    arrays (training, new) or one array of both.
     """
-    if groups is None and weights is None:
-        return None
     found = None if groups is None else _as_groups(groups, design, exog)
-    return Ranking(len(design.y), found, None if weights is None else _as_weights(weights, design, exog))
+    return Ranking(count, found, None if weights is None else _as_weights(weights, design, exog))
 
 
 def _as_groups(groups: object, design: Design, exog: object) -> Groups:

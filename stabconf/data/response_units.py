@@ -28,6 +28,10 @@ def _exp10(values: np.ndarray) -> np.ndarray:
     return 10.0**values
 
 
+def _as_is(values: np.ndarray) -> np.ndarray:
+    return values
+
+
 _INVERSES: dict[Any, Transform] = {
     np.log: np.exp,
     np.log1p: np.expm1,
@@ -44,9 +48,9 @@ class ResponseUnits:
     Attributes
     ----------
     response : str
-        Name of the response in its own units.
+        Name of the response in these units.
     column : str
-        The column that has it; "" where it is an expression.
+        The column that has it; "" where it is an expression, or the model's response.
     forward, inverse : callables
         From the response to the model's, and back; both increasing.
     """
@@ -56,7 +60,12 @@ class ResponseUnits:
     forward: Transform
     inverse: Transform
 
-    def back(self, values: np.ndarray) -> np.ndarray:
+    @property
+    def unchanged(self) -> bool:
+        """Whether these are the units of the model's response."""
+        return self.inverse is _as_is
+
+    def back(self, values: Any) -> np.ndarray:
         """Values of the model's response, of any shape, in units of the response."""
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(self.inverse(np.asarray(values, dtype=float)), dtype=float)
@@ -83,10 +92,9 @@ class ResponseUnits:
         return None if y is None else self.back(y)
 
 
-def as_units(units: Any, design: Design) -> ResponseUnits | None:
-    """What ``units`` asks for; None for the units of the model's response.
-
-    ``units`` is None, "response", or a pair of functions, from the response to the model's and back.
+def as_units(units: Any, design: Design) -> ResponseUnits:
+    """What ``units`` asks for: None for those of the model's response, "response", or a pair of functions,
+    from the response to the model's and back.
 
     Examples
     --------
@@ -96,12 +104,12 @@ def as_units(units: Any, design: Design) -> ResponseUnits | None:
     >>> made.response, made.back(np.array([-1.0, 2.0])).tolist()
     ('y', [0.1, 100.0])
     """
-    if units is None:
-        return None
+    if isinstance(units, str) and units != "response":
+        raise InputError(f"units={units!r} is unknown: give 'response', or a pair of functions")
+    if units is None or (isinstance(units, str) and not design.transformed):
+        return ResponseUnits(design.response, "", _as_is, _as_is)
     if isinstance(units, str):
-        if units != "response":
-            raise InputError(f"units={units!r} is unknown: give 'response', or a pair of functions")
-        return _read_off(design) if design.transformed else None
+        return _read_off(design)
     pair = units if isinstance(units, (tuple, list)) else ()
     if len(pair) != 2 or not all(map(callable, pair)):
         raise InputTypeError(

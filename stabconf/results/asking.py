@@ -24,22 +24,20 @@ from ..sets import METHODS, Intervals, Method, PairScore, cut, make_intervals
 from ..sets.intervals import Pieces
 from .labels import box_frame, interval_frame, level_frame, warn_about, warn_of_thresholds
 from .options import (
-    Groups,
     New,
     Numbers,
     Options,
-    PerRow,
     Side,
     as_along,
     as_folds,
     as_responses,
     as_scale,
+    given,
 )
 
 if TYPE_CHECKING:
     from .base import BaseResults
 
-_NO_OPTIONS = {"self", "exog", "alpha", "method", "side", "unknown", "__class__"}
 _NO_DIFFERENCE = {"units", "n_jobs", "progress"}  # options that leave the intervals as they are
 _KEPT_CALLS = 4  # calls whose intervals are kept, so that tables, figures and reports make them once,
 _KEPT_ROWS = 100_000  # of at most so many rows
@@ -141,22 +139,14 @@ class Asked:
         return made if rows.weight is None else [rows.in_own_units(intervals) for intervals in made]
 
 
-def given_options(call: dict[str, Any]) -> Options:
-    """The options that were given, from the ``locals()`` of `conf_int_conformal`.
-
-    Keywords that it does not have are among them: the method refuses them by name.
-    """
-    named = {name: value for name, value in call.items() if name not in _NO_OPTIONS}
-    return {name: value for name, value in {**named, **call["unknown"]}.items() if value is not None}
-
-
 def ask_intervals(
     results: "BaseResults", exog: New, alpha: Numbers, method: str, side: Side, options: Options
 ) -> pd.DataFrame:
-    """The frame of `conf_int_conformal`, with the options that were given.
+    """The frame of `conf_int_conformal`; options that are None are not given.
 
     ``centre=True`` adds a column for tables and figures: predictions of the fit that made the intervals.
     """
+    options = given(options)
     if hasattr(type(exog), "map_partitions"):  # a frame of dask
         if "to" in options:
             raise InputTypeError(
@@ -173,11 +163,10 @@ def ask_intervals(
     transductive, in_range = (_flag(name, options) for name in ("transductive", "in_range"))
     results, rows, index = _transductive(results, exog) if transductive else (results, *results._rows(exog))
     design, formula, weighted = results._design, options.get("conditional"), "weights" in options
-    units = as_units(options.pop("units"), design) if "units" in options else None
-    among = options.pop("groups", None), options.pop("weights", None)
-    ranking, complete = ranked(results, exog, rows, *among)
-    complete = make_arrays(options, results, exog, rows, method, complete)
-    parts = None if ranking is None or not complete.any() else ranking.parts(complete)
+    units = options.pop("units", None)
+    responses = [(one, as_units(units, one)) for one in results._designs]
+    ranking, complete = prepared(options, results, exog, rows, method, rows.complete)
+    parts = ranking.parts(complete)
     if in_range and (weighted or formula is not None):
         raise InputError(
             "in_range=True may lose any coverage with weights= and conditional=: drop one of them"
@@ -190,44 +179,36 @@ def ask_intervals(
             if len(kept) > _KEPT_CALLS:
                 kept.pop(next(iter(kept)), None)
     if in_range:
-        least = min([peers.size for _, peers in parts or ()], default=results.nobs)
+        least = min([peers.size for _, peers in parts], default=results.nobs)
         made = [cut(intervals, design.y, least) for intervals in made]
-    frames = []
-    designs = results._designs  # one per response, level by level
+    frames, count = [], len(responses)
+    told = [ranking.attrs(intervals, complete) for intervals in made]
     for place, intervals in enumerate(made):
-        more = {"transductive": transductive, "in_range": in_range}
-        more |= {} if ranking is None else ranking.attrs(intervals, complete)
+        more = {"transductive": transductive, "in_range": in_range, **told[place]}
         more |= {} if formula is None else {"conditional": formula}
-        own = designs[place % len(designs)]
-        frames.append(interval_frame(intervals, complete, index, own, units, more))
+        own = responses[place % count]  # level by level
+        frames.append(interval_frame(intervals, complete, index, *own, more))
         if centre:
             found = results._predictions(rows.X)
-            mean = found if len(designs) == 1 else found[:, place % len(designs)]
+            mean = found if count == 1 else found[:, place % count]
             mean[complete] = mean[complete] if intervals.centre is None else intervals.centre
-            frames[-1]["centre"] = mean if units is None else units.back(mean)
-    if len(designs) > 1:
-        frames = [box_frame(frames[at : at + len(designs)]) for at in range(0, len(frames), len(designs))]
-    asked = None if ranking is None or parts is None else replace(ranking, asked=complete)
+            frames[-1]["centre"] = own[1].back(mean)
+    if count > 1:
+        frames = [box_frame(frames[at : at + count]) for at in range(0, len(frames), count)]
     if formula is None or not warn_of_thresholds(made, formula, index[complete]):
-        warn_about(made, results.model, asked)
+        warn_about(made, results.model, told)
     return in_kind(frames[0] if single else level_frame(frames, alphas), to)
 
 
-def ranked(
-    results: "BaseResults", exog: New, rows: Rows, groups: Groups, weights: PerRow
-) -> tuple[Ranking | None, np.ndarray]:
-    """The `Ranking` of new rows, or None, and the complete rows that it can rank."""
-    if groups is None and weights is None:
-        return None, rows.complete
-    ranking = as_ranking(groups, weights, results._design, exog)
-    return ranking, rows.complete if ranking is None else ranking.known(rows.complete)
-
-
-def make_arrays(
+def prepared(
     options: Options, results: "BaseResults", exog: New, rows: Rows, method: str, complete: np.ndarray
-) -> np.ndarray:
-    """Columns, formulas and callables among the options as arrays, in place; the rows that have them."""
+) -> tuple[Ranking, np.ndarray]:
+    """The `Ranking` of new rows, taken out of the options; columns, formulas and callables among the others
+    become arrays, in place. And which of the ``complete`` rows have all that was asked for."""
     design = results._design
+    among = options.pop("groups", None), options.pop("weights", None)
+    ranking = as_ranking(*among, design, exog, results.nobs)
+    complete = ranking.known(complete)
     if "conditional" in options:
         options["conditional"], complete = as_along(options["conditional"], design, exog, complete)
     if "scale" in options:
@@ -237,7 +218,7 @@ def make_arrays(
     if "z_hat" in options:
         predictions = results._predictions(rows.X)
         options["z_hat"] = as_responses(options["z_hat"], design.frame_of(exog), predictions, complete)
-    return complete
+    return ranking, complete
 
 
 def _flag(name: str, options: Options) -> bool:

@@ -4,7 +4,7 @@ Results put labels on what the array modules compute, check arguments and warn; 
 themselves. `tables`, `observed` and `figures` add to it.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -17,7 +17,7 @@ from ..data.response_units import as_units
 from ..data.units import ColumnUnits
 from ..errors import AssumptionError
 from ..sets import METHODS, Intervals, Method, PairScore, UserScore
-from .asking import Asked, Rows, ask_intervals, given_options
+from .asking import Asked, Rows, ask_intervals
 from .options import Bound, Folds, Groups, New, Numbers, PerRow, Side, Units
 from .prediction import Prediction
 from .saving import SavedResults
@@ -25,6 +25,8 @@ from .saving import SavedResults
 if TYPE_CHECKING:
     from .estimator import EstimatorSpec
     from .regression import ModelSpec
+
+_NO_OPTIONS = ("self", "exog", "alpha", "method", "side", "unknown")  # arguments of conf_int_conformal
 
 
 class BaseResults(SavedResults):
@@ -43,6 +45,7 @@ class BaseResults(SavedResults):
 
     model: "ModelSpec | EstimatorSpec"
     _fits: Any
+    _predictions: Callable[[np.ndarray], np.ndarray]
     _methods: ClassVar[Mapping[str, Method]] = METHODS
     can_refit: bool = True  # with another penalty, or with a map learned from other rows
     default_alpha: Numbers = DEFAULT_ALPHA  # of every method, table and figure that is given none
@@ -96,9 +99,8 @@ class BaseResults(SavedResults):
         if hasattr(type(exog), "map_partitions"):  # a frame of dask
             return self._by_partition(exog, "predict", units=units)
         X, index = self._new_rows(exog)
-        made = pd.Series(self._predictions(X), index=index, name=self._design.response)
-        back = None if units is None else as_units(units, self._design)
-        return made if back is None else pd.Series(back.back(made.to_numpy()), index, name=back.response)
+        own = as_units(units, self._design)
+        return pd.Series(own.back(self._predictions(X)), index, name=own.response)
 
     def conf_int_conformal(
         self,
@@ -256,7 +258,7 @@ class BaseResults(SavedResults):
         0  215.0  528.0
         1  479.0  791.0
         """
-        options = given_options(locals())
+        options = {name: value for name, value in locals().items() if name not in _NO_OPTIONS} | unknown
         return ask_intervals(self, exog, self._level(alpha), method or self.default_method, side, options)
 
     def get_prediction(
@@ -287,9 +289,6 @@ class BaseResults(SavedResults):
         return Prediction(self, exog, self._level(alpha), asked)
 
     # What a subclass has ---------------------------------------------------------------------------
-
-    def _predictions(self, X: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
 
     def _intervals(self, asked: Asked) -> list[Intervals]:
         """One `Intervals` per alpha."""
@@ -356,8 +355,12 @@ class BaseResults(SavedResults):
 
     def _leaving_unseen(self, unseen: Unseen) -> Self:
         """Itself, with another answer to new rows that the design cannot place."""
+        return self._copy(_design=self._design.leaving_unseen(unseen))
+
+    def _copy(self, **changes: Any) -> Self:
+        """The same, but for some attributes; what is cached is shared."""
         made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, _design=self._design.leaving_unseen(unseen))
+        made.__dict__.update(self.__dict__, **changes)
         return made
 
     def _refit(self, model: "ModelSpec | EstimatorSpec", design: Design, columns: ColumnUnits) -> Self:

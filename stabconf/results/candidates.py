@@ -1,10 +1,10 @@
-"""p-values of candidate responses and ends of one-sided sets, from a user's frame to labelled numbers.
+"""p-values of candidate responses, from a user's frame to labelled numbers.
 
-``conformity``, ``p_values``, ``conformal_set`` and ``predictive`` come here, as intervals go to `asking`.
+``conformity``, ``p_values`` and ``conformal_set`` come here, as intervals go to `asking`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -12,38 +12,16 @@ import pandas as pd
 from ..checks import check_candidates
 from ..data.response_units import as_units
 from ..errors import InputError
-from ..rank import Peers
-from .asking import Asked, make_arrays, ranked
-from .labels import warn_about
-from .options import Groups, New, Numbers, Options, PerRow, Units
+from .asking import prepared
+from .options import Groups, New, Numbers, PerRow, Units, given
 
 if TYPE_CHECKING:
     from .base import BaseResults
 
-# p-values, and their bounds where there are any, of one row (p,) at candidates (g,), among its peers or
-# along a design, or along None: (1 or more, g); where z_hat is given, it is told these responses too (b,).
+# p-values, and their bounds where there are any, of one row (p,) at candidates (g,), among its ``peers``:
+# (1 or more, g); it is told the design ``along`` and the responses ``z_hat`` (b,) where these are given.
 PValues = Callable[..., np.ndarray]
 BOUNDED = ("p", "p_lo", "p_up", "gap")  # columns of p-values that have bounds
-
-
-def ask_one_sided(
-    results: "BaseResults",
-    exog: New,
-    alphas: list[float],
-    side: Literal["upper", "lower"],
-    options: Options,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of exact one-sided intervals on their side, a column per alpha (m, len(alphas)), NaN where a set
-    is empty; and the rows that lack nothing (m,), for the others are NaN too."""
-    rows, options = results._rows(exog)[0], dict(options)
-    complete = make_arrays(options, results, exog, rows, "exact", rows.complete)
-    out = np.full((len(rows), len(alphas)), np.nan)
-    if alphas:
-        made = results._intervals(Asked(rows.take(complete), alphas, "exact", side, options))
-        for a, intervals in enumerate(made):
-            out[complete, a] = getattr(intervals, side)
-        warn_about(made, results.model, None)
-    return out, complete
 
 
 def ask_p_values(
@@ -58,9 +36,7 @@ def ask_p_values(
     """The frame of ``conformity``, a column per name, indexed by row and candidate; candidates are in
     ``units``, and ``asked`` is what `_p_values` takes beside."""
     candidates, given = check_candidates(z, results._design.y)
-    own = None if units is None else as_units(units, results._design)
-    if own is not None:
-        candidates = own.candidates(candidates, results._design.response)
+    candidates = as_units(units, results._design).candidates(candidates, results._design.response)
     rows, index = results._rows(exog)
     each = np.broadcast_to(candidates, (len(rows), len(candidates)))
     out, pins = _p_values(results, exog, each, len(names), values, **asked)
@@ -96,25 +72,23 @@ def _p_values(
     """The first ``count`` of ``values`` at the candidates (m, g) of each row, (m, count, g), and the
     responses ``z_hat`` of each row (m, b), or None."""
     rows, _ = results._rows(exog)
-    ranking, complete = ranked(results, exog, rows, groups, weights)
-    complete = complete & ~np.isnan(candidates).any(axis=1)
-    if conditional is not None and (ranking is not None or z_hat is not None):
+    options = given({"groups": groups, "weights": weights, "conditional": conditional, "z_hat": z_hat})
+    if "conditional" in options and len(options) > 1:
         raise InputError("conditional= takes the place of groups, weights and z_hat: drop one of them")
-    given = {"conditional": conditional, "z_hat": z_hat}
-    options: Options = {name: value for name, value in given.items() if value is not None}
-    complete = make_arrays(options, results, exog, rows, "exact", complete)
+    known = rows.complete & ~np.isnan(candidates).any(axis=1)
+    ranking, complete = prepared(options, results, exog, rows, "exact", known)
     along, told, at_hat = options.get("conditional"), options.get("z_hat"), None
     if told is not None:
         at_hat = np.full((len(rows), 1 if told.ndim == 1 else told.shape[1]), np.nan)
         at_hat[complete] = told.reshape(-1, at_hat.shape[1])
     places = np.flatnonzero(complete)
-    everyone = [(np.arange(len(places)), Peers(results.nobs))]
     out = np.full((len(rows), count, candidates.shape[1]), np.nan)
-    for which, peers in everyone if ranking is None else ranking.parts(complete):
+    for which, peers in ranking.parts(complete):
         for i, at in enumerate(places[which]):
-            own = None if along is None else along.take(slice(i, i + 1))
-            more = () if at_hat is None else (at_hat[at] * rows.root[at],)
-            found = values(rows.as_fitted[at], candidates[at] * rows.root[at], peers.take(i), own, *more)
+            more = {} if along is None else {"along": along.take(slice(i, i + 1))}
+            more |= {} if at_hat is None else {"z_hat": at_hat[at] * rows.root[at]}
+            z = candidates[at] * rows.root[at]
+            found = values(rows.as_fitted[at], z, peers=peers.take(i), **more)
             out[at] = np.atleast_2d(found)[:count]
     return out, at_hat
 

@@ -20,11 +20,10 @@ from ..show.plots.curve_plots import draw_coverage, draw_coverage_by, draw_stabi
 from ..show.plots.row_plots import draw_intervals
 from ..show.plots.spread_plots import draw_residuals, draw_widths
 from .observed import ObservedResults
-from .options import Bound, Level, New, Numbers, PerRow, Side, Units
+from .options import Bound, Level, New, Numbers, PerRow, Side, Units, given
 from .showing import (
     as_penalties,
     check_judged,
-    coverage_by,
     evenly,
     known_responses,
     shown_of,
@@ -137,27 +136,23 @@ class Figures(ObservedResults):
                 f"new has {len(shown.frame)} rows, {int(np.isnan(shown.lower).sum())} of them with missing "
                 "values: give one complete row, new.iloc[[0]] say"
             )
-        own = None if units is None else as_units(units, self._design)
+        own = as_units(units, self._design)
         lower, upper = shown.lower[0], shown.upper[0]
         if z is None:
             count = 201 if self._full_sets == "exact" else 41
             candidates = _candidates(lower, upper, shown.mean[0], self._design.y, count)
         else:
             candidates = np.sort(check_candidates(z, self._design.y)[0])
-            candidates = candidates if own is None else own.candidates(candidates, self._design.response)
-        given = {"bound": bound, "z_hat": z_hat}
-        more = {name: value for name, value in given.items() if value is not None}
-        p = self.conformity(new, candidates, side, **more)
+            candidates = own.candidates(candidates, self._design.response)
+        p = self.conformity(new, candidates, side, **given({"bound": bound, "z_hat": z_hat}))
         # Without bounds the curve itself stands for them.
         exact, low, high = (p.get(name, p["p"]).to_numpy() for name in ("p", "p_lo", "p_up"))
         pieces = next(iter(shown.attrs["pieces"].values()), [(lower, upper)])
         (pinned,) = p.attrs.get("z_hat", [()])
-        places = [candidates, np.array(pieces), shown.mean[0], np.array(pinned)]
-        name = shown.attrs["response"]
-        if own is not None:
-            places, name = [own.back(each) for each in places], own.response
-        candidates, pieces, mean, pinned = places
-        labels = shown.attrs["alpha"], float(mean), name
+        places = [candidates, pieces, shown.mean[0], pinned]
+        made: list[Any] = [own.back(each) for each in places]
+        candidates, pieces, mean, pinned = made
+        labels = shown.attrs["alpha"], float(mean), own.response
         return draw_conformity(candidates, exact, low, high, pieces, *labels, ax, pinned)
 
     def plot_widths(
@@ -270,18 +265,16 @@ class Figures(ObservedResults):
     def _plot_coverage_by(
         self, new: New, by: By, alpha: Level, response: Any, ax: Axes, options: dict[str, Any]
     ) -> Axes:
-        groups = self._groups(new, by)
-        formula = options.get("conditional")
-        plain = {name: value for name, value in options.items() if name != "conditional"}
-        kinds = {"coverage": plain}
-        if formula is not None:
-            kinds = {"plain": plain, f"along {formula}": options}
-        shown = {name: shown_of(self, new, alpha, response, each) for name, each in kinds.items()}
+        labels, name = crossed(self._groups(new, by))
+        kinds = {"coverage": options}
+        if options.get("conditional") is not None:
+            kinds = {"plain": {**options, "conditional": None}, f"along {options['conditional']}": options}
+        shown = {kind: shown_of(self, new, alpha, response, each) for kind, each in kinds.items()}
         first = next(iter(shown.values()))
         check_judged(first)
-        assert groups is not None
+        groups = pd.DataFrame({name: labels})
         return draw_coverage_by(
-            {name: coverage_by(each, groups) for name, each in shown.items()}, first.attrs, ax
+            {kind: each.report(groups) for kind, each in shown.items()}, first.attrs, ax
         )
 
     def _column(self, frame: pd.DataFrame, x: Any) -> Any:

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from ..data.design import Design
-from ..data.groups import Ranking
 from ..data.response_units import ResponseUnits
 from ..errors import SampleSizeWarning, StabilityWarning, warn_user
 from ..sets import Intervals
@@ -34,12 +33,12 @@ def interval_frame(
     complete: np.ndarray,
     index: pd.Index,
     design: Design,
-    units: ResponseUnits | None,
+    units: ResponseUnits,
     more: dict[str, Any],
 ) -> pd.DataFrame:
     """Intervals of the complete rows on the index of all (m,), NaN elsewhere; ``more`` goes into attrs.
     What compares widths, such as the share of stability, is in units of the model's response."""
-    made = intervals if units is None else _back(intervals, units)
+    made = intervals if units.unchanged else _back(intervals, units)
     columns: dict[str, Any] = {"lower": made.lower, "upper": made.upper}
     if made.inner_lower is not None:
         columns["inner_lower"] = made.inner_lower
@@ -48,12 +47,12 @@ def interval_frame(
     ends = np.full((len(index), len(columns)), np.nan)
     ends[complete] = np.column_stack(list(columns.values()))
     frame = pd.DataFrame(ends, index=index, columns=list(columns))
-    if design.transformed and units is None:
+    if design.transformed and units.unchanged:
         frame.columns.name = design.response
     tol = np.broadcast_to(made.tol, len(labels))
     largest = float(np.max(made.tol, initial=0.0))
     frame.attrs = {
-        "response": design.response if units is None else units.response,
+        "response": units.response,
         **{name: getattr(intervals, name) for name in _KEPT},
         "tilted_fits": intervals.tilted_fits,
         "tol": None if np.isnan(largest) else largest,
@@ -101,11 +100,12 @@ def _back(intervals: Intervals, units: ResponseUnits) -> Intervals:
     return replace(intervals, **made, pieces=pieces, tol=tol)
 
 
-def warn_about(made: list[Intervals], model: Any, ranking: Ranking | None) -> None:
-    """Warn, once and of the gravest thing alone, about a call's intervals."""
-    short = [intervals for intervals in made if np.any(intervals.too_few)]
+def warn_about(made: list[Intervals], model: Any, ranking: list[dict[str, Any]]) -> None:
+    """Warn, once and of the gravest thing alone, about a call's intervals; ``ranking`` is what
+    `Ranking.attrs` says of each."""
+    short = [(each, told) for each, told in zip(made, ranking, strict=True) if np.any(each.too_few)]
     if short:
-        warn_user(_too_few(min(short, key=lambda each: each.alpha), ranking), SampleSizeWarning)
+        warn_user(_too_few(*min(short, key=lambda pair: pair[0].alpha)), SampleSizeWarning)
         return
     share = max(intervals.stability_share for intervals in made)
     if not hasattr(model, "loss"):  # nothing more is known of an estimator
@@ -155,12 +155,12 @@ def warn_of_thresholds(made: list[Intervals], formula: str, labels: pd.Index) ->
     return True
 
 
-def _too_few(intervals: Intervals, ranking: Ranking | None) -> str:
+def _too_few(intervals: Intervals, ranking: dict[str, Any]) -> str:
     """Which rows are too few for the level, and what to do about it."""
     alpha = intervals.alpha
     which = intervals.too_few
     what = f"calibration {intervals.unit}" if intervals.method == "split" else intervals.unit
-    if ranking is not None and ranking.weights is not None:
+    if "effective_n" in ranking:
         return (
             f"{np.count_nonzero(which)} intervals are infinite, for the new rows weigh more than {alpha:g} "
             "of themselves and the training rows together: use a larger alpha, more training rows like "
@@ -168,11 +168,8 @@ def _too_few(intervals: Intervals, ranking: Ranking | None) -> str:
         )
     needed = int(np.ceil(1.0 / alpha - 1e-9)) - 1
     wide = "infinite" if np.any(intervals.is_open) else "the whole range of the responses"
-    if ranking is not None and ranking.groups is not None:
-        codes = ranking.groups.new[ranking.asked]
-        n = np.broadcast_to(intervals.n, len(which))
-        found = zip(codes[which], n[which], strict=True)
-        sizes = {ranking.groups.labels[code]: int(size) for code, size in found}
+    if "groups" in ranking:
+        sizes = {label: each["n"] for label, each in ranking["groups"].items() if each["k"] > each["n"]}
         named = ", ".join(f"{label!r} ({n})" for label, n in list(sizes.items())[:_NAMED])
         more = f" and {len(sizes) - _NAMED} more" if len(sizes) > _NAMED else ""
         return (

@@ -4,6 +4,7 @@ whether they look exchangeable with the training rows (theory, section 1).
 A part of every results class; `figures` builds on it.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,14 @@ import pandas as pd
 
 from ..data.frames import copied
 from ..data.response_units import as_units
-from ..errors import InputError
+from ..errors import InputError, quietly
 from ..sets import STREAMS, check_rows
 from ..sets.exchangeability import SHARE
 from ..show.drift import ExchangeabilityCheck
+from ..show.report import Background, Content, collect
 from ..show.shown import Shown
-from .asking import Rows
 from .candidates import PValues, ask_own_p
-from .options import Groups, Level, New, Options, PerRow, Side
+from .options import Groups, Level, New, Options, PerRow, Side, given
 from .showing import known_responses, shown_of
 from .tables import Tables
 
@@ -30,15 +31,15 @@ _NEUTRAL = {"method", "tol", "budget", "units", "n_jobs", "progress"}
 class ObservedResults(Tables):
     """Results that can say how new responses agree with their intervals.
 
-    A subclass has ``_p_of(side)``: p-values of one row at candidates; and ``_parts(rows)``: fits with a
-    ``predictor`` of parts of the training rows, and new rows as these take them.
+    A subclass has ``_p_of(side)``: p-values of one row at candidates.
     """
 
-    def _p_of(self, side: Side) -> PValues:
-        raise NotImplementedError
+    _p_of: Callable[..., PValues]
 
-    def _parts(self, rows: Rows) -> tuple[Any, np.ndarray]:
-        return self._fits, rows.X
+    @property
+    def _split_fits(self) -> Any:
+        """What has a ``predictor`` of parts of the training rows."""
+        return self._fits
 
     def p_values(
         self,
@@ -102,11 +103,11 @@ class ObservedResults(Tables):
             made["actual"] = shown.y
             if not shown.training:
                 made["inside"] = pd.array(shown.hits, dtype="boolean")
-        given = {name: value for name, value in options.items() if value is not None}
-        exact = shown.attrs["method"] == "exact" and set(given) <= {*_SHARED, *_NEUTRAL}
+        asked = given(options)
+        exact = shown.attrs["method"] == "exact" and set(asked) <= {*_SHARED, *_NEUTRAL}
         if "inside" in made and exact:
-            shared = {name: given[name] for name in _SHARED if name in given}
-            made["p"] = self.p_values(new, self._model_responses(shown, given), **shared).to_numpy()
+            shared = {name: asked[name] for name in _SHARED if name in asked}
+            made["p"] = self.p_values(new, self._model_responses(shown, asked), **shared).to_numpy()
         taken = [name for name in made if name in frame.columns]
         if taken:
             raise InputError(
@@ -158,9 +159,8 @@ class ObservedResults(Tables):
                 f"none of the {len(y)} new rows is complete and has a response: give rows that are"
             )
         some = rows.take(known)
-        fits, fresh = self._parts(some)
-        responses = some.responses_as_fitted(y[known])
-        found = check_rows(fits, fresh, responses, random_state, self._covariates)
+        asked = some.as_fitted, some.responses_as_fitted(y[known]), random_state
+        found = check_rows(self._split_fits, *asked, self._covariates)
         places = np.flatnonzero(known)
         values = {
             "mean_p": np.mean(found.p, axis=0),
@@ -180,6 +180,18 @@ class ObservedResults(Tables):
             reference=found.reference,
         )
 
+    def _content(
+        self,
+        shown: list[Shown],
+        groups: pd.DataFrame | None,
+        about: Background,
+        new: New,
+        options: Options,
+    ) -> Content:
+        with quietly():  # said above, by the intervals themselves
+            summary, checked = self._fit_summary(), self._checked(shown[0], new, options)
+        return collect(shown[0], groups, summary, about, checked)
+
     def _checked(self, shown: Shown, new: New, options: Options) -> ExchangeabilityCheck | None:
         """The check for a report; None where responses are not known, or where intervals assume less than
         exchangeability of all rows: with groups, clusters, or weights of a shift."""
@@ -194,8 +206,7 @@ class ObservedResults(Tables):
 
     def _model_responses(self, shown: Shown, options: Options) -> np.ndarray | None:
         """Responses as the model has them (m,), whatever the units that are shown."""
-        back = None if options.get("units") is None else as_units(options["units"], self._design)
-        return shown.y if back is None or shown.y is None else back.there(shown.y)
+        return None if shown.y is None else as_units(options.get("units"), self._design).there(shown.y)
 
 
 def _on_all(values: np.ndarray, known: np.ndarray, index: pd.Index) -> pd.DataFrame:

@@ -28,8 +28,13 @@ Folds: TypeAlias = int | str | Sequence[Any] | np.ndarray | None
 Units: TypeAlias = str | tuple[Callable[..., Any], Callable[..., Any]] | None
 PerRow: TypeAlias = float | str | Callable[[pd.DataFrame], Any] | Sequence[Any] | np.ndarray | None
 
-Options: TypeAlias = dict[str, Any]  # by name, those that were given
+Options: TypeAlias = dict[str, Any]  # by name
 Asking = TypeVar("Asking", bound=Callable[..., Any])
+
+
+def given(options: Options) -> Options:
+    """Those that were given."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def shows_options(of: Callable[..., Any], names: Collection[str]) -> Callable[[Asking], Asking]:

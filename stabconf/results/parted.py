@@ -25,10 +25,9 @@ from ..sets.request import check_side
 from ..sets.training import Fitted
 from ..show.summary import FitSummary, summarise_parted
 from .base import BaseResults
-from .coefficients import Coefficients
 from .options import New, Numbers, Side
 from .predictor import Predictor
-from .regression import ModelSpec, Results
+from .regression import Coefficients, ModelSpec, Results
 
 
 class PartedResults(Coefficients, BaseResults):
@@ -36,16 +35,7 @@ class PartedResults(Coefficients, BaseResults):
 
     It has ``params``, ``params_standardized``, ``scale``, ``predict``, stable intervals by
     ``conf_int_conformal`` and ``get_prediction``, ``predictor`` and a short ``summary``. Anything else
-    needs the rows in memory, and is refused.
-
-    Attributes
-    ----------
-    model : ModelSpec
-    nobs : int
-        Rows used.
-    converged : bool
-    radius : float
-        Certified distance of the coefficients to the minimiser, in the norm of the penalty.
+    needs the rows in memory, and is refused. ``model`` says what was fitted.
 
     Examples
     --------
@@ -91,19 +81,8 @@ class PartedResults(Coefficients, BaseResults):
     def predictor(self, alpha: Numbers = None, side: Side = "two-sided") -> Predictor:
         """A small object that predicts and gives stable intervals without the training rows.
 
-        It takes some passes over the rows, and is kept for later questions of the same kind.
-
-        Parameters
-        ----------
-        alpha : float or sequence of float, optional
-            Levels that it shall answer.
-        side : {"two-sided", "upper", "lower"}
-            The side that it shall answer.
-
-        Returns
-        -------
-        Predictor
-            As that of `Results.predictor`.
+        As `Results.predictor`, with the stable method alone. It takes some passes over the rows, and is
+        kept for later questions of the same kind.
         """
         alphas, _ = check_alpha(self._level(alpha))
         check_side(side)
@@ -119,20 +98,8 @@ class PartedResults(Coefficients, BaseResults):
     ) -> pd.DataFrame:
         """Stable conformal prediction intervals for new responses.
 
-        Parameters
-        ----------
-        exog : DataFrame
-            New rows, of a dask frame too.
-        alpha, side : optional
-            As in `Results.conf_int_conformal`.
-        method : {"stable"}
-        **options
-            ``unseen``, ``in_range`` and ``units``, as in `Results.conf_int_conformal`.
-
-        Returns
-        -------
-        DataFrame
-            As that of `Results.conf_int_conformal`.
+        As `Results.conf_int_conformal`, for new rows (of a dask frame too), with the options ``unseen``,
+        ``in_range`` and ``units``.
         """
         if method not in (None, "auto", "stable"):
             self._refuse(f"method={method!r}", "use method='stable'")

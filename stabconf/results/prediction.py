@@ -73,8 +73,9 @@ class Prediction:
     def _beside(self, taken: list[str]) -> dict[str, np.ndarray]:
         """Columns that say how new rows are ranked and scaled, beside those that are ``taken``."""
         design, options = self._results._design, self._options
-        ranking = as_ranking(options.get("groups"), options.get("weights"), design, self._exog)
-        out = {} if ranking is None else ranking.columns([*taken, "scale", "weight"])
+        among = options.get("groups"), options.get("weights")
+        ranking = as_ranking(*among, design, self._exog, self._results.nobs)
+        out = ranking.columns([*taken, "scale", "weight"])
         if options.get("scale") is not None:
             complete = self._results._rows(self._exog)[0].complete
             found, complete = as_scale(options["scale"], design, self._exog, complete)

@@ -12,14 +12,15 @@ import numpy as np
 import pandas as pd
 
 from ..checks import check_one_alpha, check_shares, is_count
-from ..data.frames import by_label, copied
+from ..data.frames import by_label, numbers
 from ..data.response_units import as_units
-from ..errors import InputError, InputTypeError
+from ..errors import InputError
 from ..rank import conformal_rank
 from ..sets.intervals import assumed
 from ..show.plots.candidate_plots import draw_predictive
-from .candidates import ask_one_sided
-from .options import Level, New, Options, Units
+from .asking import Asked, prepared
+from .labels import warn_about
+from .options import Level, New, Options, Units, given
 
 if TYPE_CHECKING:
     from .regression import ObjectiveResults
@@ -60,18 +61,17 @@ class Predictive:
         self, results: "ObjectiveResults", exog: New, options: Options, units: Units = None
     ) -> None:
         self._results = results
-        self._asked = units
-        self._units = None if units is None else as_units(units, results._design)
-        self._exog = copied(exog)
-        self._options = copied(options)
+        self._units = as_units(units, results._design)
+        self._rows, self.index = results._rows(exog)
+        self._options = given(options)
+        asked = self._options, results, exog, self._rows, "exact", self._rows.complete
+        _, self._complete = prepared(*asked)
         self._found: dict[tuple[Step, int], np.ndarray] = {}
-        self._complete: np.ndarray | None = None  # rows that lack nothing, once asked
-        self.index: pd.Index = results._rows(exog)[1]
         self.nobs: int = results.nobs
 
     def __repr__(self) -> str:
         rows = f"{len(self.index)} row{'' if len(self.index) == 1 else 's'}"
-        return f"<Predictive of {self._response}: {rows}, steps of 1/{self.nobs + 1}>"
+        return f"<Predictive of {self._units.response}: {rows}, steps of 1/{self.nobs + 1}>"
 
     def __len__(self) -> int:
         return len(self.index)
@@ -88,19 +88,20 @@ class Predictive:
     @property
     def predicted_mean(self) -> pd.Series:
         """Predictions."""
-        return self._results.predict(self._exog, self._asked)
+        made = self._units.back(self._results._predictions(self._rows.X))
+        return pd.Series(made, self.index, name=self._units.response)
 
     @property
     def upper_steps(self) -> pd.DataFrame:
         """Where the lower distribution function steps up: ``quantile(k / N)`` for k = 1..n, a column
         each."""
-        return self._frame(self._back(self._steps("upper")))
+        return self._frame(self._units.back(self._steps("upper")))
 
     @property
     def lower_steps(self) -> pd.DataFrame:
         """Where the upper distribution function steps up: ``quantile(k / N, step="lower")`` for k = 1..n, a
         column each."""
-        return self._frame(self._back(self._steps("lower")))
+        return self._frame(self._units.back(self._steps("lower")))
 
     @property
     def widened(self) -> pd.Series:
@@ -143,7 +144,7 @@ class Predictive:
         _check_step(step)
         levels, single = check_shares(q, "q", "a probability", "such as 0.9, or several")
         alphas = [1.0 - level if step == "upper" else level for level in levels]
-        out = self._back(self._ends(step, alphas))
+        out = self._units.back(self._ends(step, alphas))
         if single:
             return pd.Series(out[:, 0], index=self.index, name=levels[0])
         return pd.DataFrame(out, index=self.index, columns=pd.Index(levels, name="q"))
@@ -234,7 +235,7 @@ class Predictive:
         if np.isnan(steps[0]).any():
             raise InputError(f"row={row!r} has a missing value: give the place of a complete row")
         prediction = float(self.predicted_mean.iloc[row])
-        return draw_predictive(*steps, prediction, self._response, y, ax)
+        return draw_predictive(*steps, prediction, self._units.response, y, ax)
 
     # Steps -----------------------------------------------------------------------------------------
 
@@ -247,12 +248,15 @@ class Predictive:
             if rank <= self.nobs and (step, rank) not in self._found
         }
         far = np.inf if step == "upper" else -np.inf
-        if wanted or self._complete is None:
-            levels = list(wanted.values())
-            ends, self._complete = ask_one_sided(self._results, self._exog, levels, step, self._options)
-            for rank, found in zip(wanted, ends.T, strict=True):
+        if wanted:
+            rows, levels = self._rows.take(self._complete), list(wanted.values())
+            made = self._results._intervals(Asked(rows, levels, "exact", step, self._options))
+            for rank, intervals in zip(wanted, made, strict=True):
+                found = getattr(intervals, step)
+                self._found[step, rank] = np.full(len(self), np.nan)
                 # An empty set leaves no response below the upper step, or above the lower one.
-                self._found[step, rank] = np.where(np.isnan(found) & self._complete, -far, found)
+                self._found[step, rank][self._complete] = np.where(np.isnan(found), -far, found)
+            warn_about(made, self._results.model, [{}] * len(made))
         beyond = np.where(self._complete, far, np.nan)
         return np.column_stack([self._found.get((step, rank), beyond) for rank in ranks])
 
@@ -264,15 +268,7 @@ class Predictive:
     def _sorted(self, step: Step) -> np.ndarray:
         """The same in the units asked for, without the tolerance of ends, by which they may be out of
         order."""
-        return np.sort(self._back(self._steps(step)), axis=1)
-
-    def _back(self, values: np.ndarray) -> np.ndarray:
-        """Values of the model's response in the units asked for."""
-        return values if self._units is None else self._units.back(values)
-
-    @property
-    def _response(self) -> str:
-        return self._results._design.response if self._units is None else self._units.response
+        return np.sort(self._units.back(self._steps(step)), axis=1)
 
     def _frame(self, steps: np.ndarray) -> pd.DataFrame:
         columns = pd.Index(np.arange(1, self.nobs + 1), name="k")
@@ -289,10 +285,7 @@ def _crps(steps: np.ndarray, y: float) -> float:
 
 def _as_values(y: Any, index: pd.Index, several: bool = False) -> np.ndarray:
     """Responses of the rows, (m,), or (m, g) where several may be."""
-    try:
-        values = np.asarray(by_label(y, index, "y"), dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InputTypeError(f"y has values that are not numbers ({error}): give numbers") from error
+    values = numbers(by_label(y, index, "y"), "the values of y")
     if values.ndim == 0:
         return np.full(len(index), float(values))
     if len(values) != len(index) or values.ndim > 1 + several:

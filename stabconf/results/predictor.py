@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ..data.design import Design, Unseen
+from ..data.design import Design
 from ..data.frozen_design import FrozenDesign
 from ..data.units import ColumnUnits
 from ..errors import InputError, InputTypeError
 from ..sets import FROZEN_METHODS, FrozenSets, Intervals
 from ..sets.training import linear
-from .asking import Asked, ask_intervals, given_options
+from .asking import Asked, ask_intervals
 from .base import BaseResults
-from .options import New, Numbers, Options, Side, Units
+from .options import New, Numbers, Options, Side, shows_options
 
 if TYPE_CHECKING:
     from .regression import ModelSpec
+
+_OPTIONS = ("unseen", "in_range", "units", "to")
 
 
 def check_methods(methods: str | Sequence[str]) -> tuple[str, ...]:
@@ -68,17 +70,14 @@ class Predictor(BaseResults):
         """Training rows that were used."""
         return self._fits.n
 
+    @shows_options(BaseResults.conf_int_conformal, _OPTIONS)
     def conf_int_conformal(
         self,
         exog: New = None,
         alpha: Numbers = None,
         method: str | None = None,
         side: Side | None = None,
-        *,
-        unseen: Unseen | None = None,
-        in_range: bool = False,
-        units: Units = None,
-        **unknown: Any,
+        **options: Any,
     ) -> pd.DataFrame:
         """Conformal prediction intervals for new responses: those of the results themselves.
 
@@ -95,8 +94,7 @@ class Predictor(BaseResults):
         0  213.0  532.0
         1  475.0  792.0
         """
-        options = given_options({**locals(), "unknown": unknown})
-        for option in set(unknown) - {"centre", "to"}:
+        for option in [name for name in options if name not in (*_OPTIONS, "centre")]:
             raise InputTypeError(
                 f"option {option!r} is not for a predictor, whose options are unseen, in_range and units: "
                 "ask the results themselves"

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -15,10 +15,9 @@ from ..data.units import ColumnUnits
 from ..errors import AssumptionError, DataWarning, InputError, InputTypeError, warn_user
 from ..losses import Quantile
 from ..penalties import Penalty
-from ..rank import Peers
-from ..sets import BAND_METHODS, Along, BandFits, Fits, Intervals, band_conformity
+from ..sets import BAND_METHODS, BandFits, Fits, Intervals, band_conformity
 from ..show.summary import FitSummary, summarise_quantiles
-from .asking import Asked, Rows
+from .asking import Asked
 from .base import BaseResults
 from .candidates import PValues, ask_p_values
 from .figures import Figures
@@ -69,8 +68,7 @@ class QuantileResults(EachResults, Figures):
         if hasattr(type(exog), "map_partitions"):  # a frame of dask
             return self._by_partition(exog, "predict")
         made = self._predicted(exog)
-        back = None if units is None else as_units(units, self._design)
-        return made if back is None else made.apply(lambda column: back.back(column.to_numpy()))
+        return pd.DataFrame(as_units(units, self._design).back(made), made.index, made.columns)
 
     def crossing(self, exog: New = None) -> pd.Series:
         """Whether fitted quantiles cross at new rows (bools), a lower one above a higher one.
@@ -154,8 +152,7 @@ class QuantileResults(EachResults, Figures):
         if out.attrs["method"] != "exact" or out.attrs["side"] != "two-sided":
             return
         ends = out if out.columns.nlevels == 1 else out[float(np.max(out.attrs["alpha"]))]
-        own = as_units(units, self._design)
-        y = self._design.y if own is None else own.back(self._design.y)
+        y = as_units(units, self._design).back(self._design.y)
         width = (ends["upper"] - ends["lower"]).to_numpy()
         wide = out.index[(width > _WIDE * np.ptp(y)) & np.isfinite(width)]
         if len(wide):
@@ -191,14 +188,7 @@ class QuantileResults(EachResults, Figures):
         return ask_p_values(self, exog, z, ("p",), self._p_of(side, pair), units, **asked)
 
     def _p_of(self, side: Side, pair: Sequence[float] | None = None) -> PValues:
-        band = self._band(pair, side)
-
-        def values(
-            row: np.ndarray, candidates: np.ndarray, peers: Peers, along: Along | None
-        ) -> np.ndarray:
-            return band_conformity(band, row, candidates, side, peers, along)
-
-        return values
+        return partial(band_conformity, self._band(pair, side), side=side)
 
     def predictive(self, exog: New = None, **options: Any) -> NoReturn:
         """Refuse: the lower and the upper end of a band have scores of their own, so that its one-sided
@@ -251,8 +241,9 @@ class QuantileResults(EachResults, Figures):
     def _predictions(self, X: np.ndarray) -> np.ndarray:
         return self._each[self._central]._predictions(X)
 
-    def _parts(self, rows: Rows) -> tuple[Fits, np.ndarray]:
-        return self._each[self._central]._fits, rows.X
+    @property
+    def _split_fits(self) -> Fits:
+        return self._each[self._central]._fits
 
     def _prediction_columns(self, exog: New, units: Units = None) -> pd.DataFrame:
         made = self.predict(exog, units)

@@ -6,7 +6,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -17,16 +17,13 @@ from ..data.design import Design
 from ..data.units import ColumnUnits
 from ..losses import Loss
 from ..penalties import Penalty, as_penalty
-from ..rank import Peers
-from ..sets import Along, Fits, FrozenSets, check_bound, conformity
+from ..sets import Fits, FrozenSets, check_bound, conformity
 from ..sets.quality import errors_of, pseudo_r2
 from ..sets.request import check_side
 from ..sets.training import Fitted, Parts, fit_rows, residual_scale
 from ..show.summary import FitSummary, summarise
-from .asking import Rows
 from .base import BaseResults
 from .candidates import BOUNDED, PValues, ask_p_values, label_sets
-from .coefficients import Coefficients
 from .options import Bound, Groups, Level, New, Numbers, Options, PerRow, Side, Units
 from .predictive import Predictive
 from .predictor import Predictor, check_methods
@@ -143,12 +140,7 @@ class ObjectiveResults(StabilityResults):
         return ask_p_values(self, exog, z, BOUNDED, values, units, **asked)
 
     def _p_of(self, side: Side, bound: str | None = None) -> PValues:
-        def values(
-            row: np.ndarray, candidates: np.ndarray, peers: Peers, along: Along | None, *at: np.ndarray
-        ) -> np.ndarray:
-            return conformity(self._fits, row, candidates, side, bound, peers, along, *at)
-
-        return values
+        return partial(conformity, self._fits, side=side, bound=bound)
 
     def conformal_set(
         self,
@@ -203,11 +195,7 @@ class ObjectiveResults(StabilityResults):
         1  530.0  636.0  749.0
         """
         options = {"scale": scale, "n_jobs": n_jobs, "progress": progress}
-        given = {name: value for name, value in options.items() if value is not None}
-        return Predictive(self, exog, given, units)
-
-    def _parts(self, rows: Rows) -> tuple[Fits, np.ndarray]:
-        return self._fits, rows.as_fitted
+        return Predictive(self, exog, options, units)
 
     def _with_penalty(self, strength: float) -> Self:
         """Itself refitted with another strength of the penalty."""
@@ -215,15 +203,45 @@ class ObjectiveResults(StabilityResults):
         return self._refit(replace(self.model, penalty=penalty), self._design, self._columns)
 
 
+class Coefficients:
+    """Coefficients, and how well they were found: a part of results that have ``_fitted``."""
+
+    _fitted: Fitted
+    _design: Design
+    _columns: ColumnUnits
+
+    @property
+    def converged(self) -> bool:
+        """Whether the fit reached its tolerance; intervals stay valid where not, but are wider."""
+        return self._fitted.solution.success
+
+    @property
+    def radius(self) -> float:
+        """Certified distance of the coefficients to the minimiser, in the norm of the penalty."""
+        return self._fitted.solution.radius
+
+    @property
+    def params(self) -> pd.Series:
+        """Coefficients in the units of the design columns."""
+        fitted = self._fitted
+        beta = self._columns.coefficients(
+            fitted.solution.x, fitted.centre, fitted.scale, self._design.intercept, fitted.constant
+        )
+        return pd.Series(beta, index=self._design.names, name="params")
+
+    @property
+    def params_standardized(self) -> pd.Series:
+        """Coefficients of the standardised columns and response."""
+        return pd.Series(self._fitted.solution.x, index=self._design.names, name="params_standardized")
+
+    def _predictions(self, X: np.ndarray) -> np.ndarray:
+        return self._fitted.predict(X)
+
+
 class Results(Coefficients, ObjectiveResults):
     """A fitted model and its conformal intervals; made by `stabconf.fit`.
 
-    Attributes
-    ----------
-    model : ModelSpec
-        What was asked of `fit`: formula, loss, penalty, options.
-    nobs : int
-        Rows used.
+    ``model`` says what was asked of `fit`: formula, loss, penalty, options.
     """
 
     def __init__(self, model: ModelSpec, design: Design, columns: ColumnUnits) -> None:

@@ -11,12 +11,13 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 
-from ..checks import check_one_alpha, is_count
+from ..checks import is_count
 from ..data.design import Design
+from ..data.frames import numbers
 from ..data.units import ColumnUnits
 from ..errors import InputError, InputTypeError
 from ..rank import Peers
-from ..sets import SEVERAL_METHODS, Along, Intervals, SeveralFits, box_conformity, score_unit
+from ..sets import SEVERAL_METHODS, Intervals, SeveralFits, box_conformity, score_unit
 from ..show.plots.row_plots import draw_pairs
 from ..show.report import Background, Content, collect_joint
 from ..show.shown import Shown, WidthReport, width_report
@@ -25,10 +26,9 @@ from .asking import Asked, ask_intervals
 from .base import BaseResults
 from .candidates import PValues, ask_own_p, ask_p_values
 from .figures import Axes
-from .observed import ObservedResults
-from .options import Bound, Level, New, Numbers, Options, shows_options
+from .options import Bound, Groups, Level, New, Numbers, Options, PerRow, shows_options
 from .regression import EachResults, ModelSpec, Results
-from .showing import evenly, ranks_of, responses_of
+from .showing import evenly
 from .tables import Tables
 
 _BOXES = 6  # that a figure shows, unless told
@@ -139,18 +139,18 @@ class SeveralResults(EachResults, Tables):
         (   lower  upper
         0   -2.1    8.6, 'covers all 2 responses at once with probability at least 0.9')
         """
-        for name in options.keys() - {*_OPTIONS, "centre"}:
+        for name in [name for name in options if name not in (*_OPTIONS, "centre")]:
             raise InputTypeError(
                 f"option {name!r} is not for several responses, which share {', '.join(sorted(_OPTIONS))}: "
                 f"drop it, or use results.components[{self.model.responses[0]!r}].conf_int_conformal for "
                 "that one alone"
             )
-        given = {name: value for name, value in options.items() if value is not None}
-        chosen = self._method(method or self.default_method, given)
-        return ask_intervals(self, exog, self._level(alpha), chosen, "two-sided", given)
+        chosen = self._method(method or self.default_method, options)
+        return ask_intervals(self, exog, self._level(alpha), chosen, "two-sided", options)
 
-    @shows_options(ObservedResults.p_values, ("groups", "weights"))
-    def conformity(self, exog: New, z: Any, **asked: Any) -> pd.DataFrame:
+    def conformity(
+        self, exog: New, z: Any, *, groups: Groups = None, weights: PerRow = None
+    ) -> pd.DataFrame:
         """Exact p-values ``p`` of candidate responses, by row and candidate.
 
         ``z``, a frame or an array (g, q), has a column per response, in their order or by name; one
@@ -168,14 +168,14 @@ class SeveralResults(EachResults, Tables):
         """
         candidates = self._candidates(z)
         places = np.arange(len(candidates))
-        out = ask_p_values(self, exog, places, ("p",), self._p_of(candidates), **asked)
+        values = self._p_of(candidates)
+        out = ask_p_values(self, exog, places, ("p",), values, groups=groups, weights=weights)
         rows = out.index.get_level_values(0)
         labels = [rows, *np.tile(candidates, (len(rows) // len(candidates), 1)).T]
         out.index = pd.MultiIndex.from_arrays(labels, names=[rows.name, *self.model.responses])
         return out
 
-    @shows_options(ObservedResults.p_values, ("groups", "weights"))
-    def p_values(self, new: New, **asked: Any) -> pd.Series:
+    def p_values(self, new: New, *, groups: Groups = None, weights: PerRow = None) -> pd.Series:
         """Exact p-values of new rows, each at its own responses, all of them together.
 
         As `Results.p_values`: a row's responses are in the joint set at alpha if and only if p is larger.
@@ -194,7 +194,7 @@ class SeveralResults(EachResults, Tables):
             raise InputError(f"new lacks columns of the responses {self.model.endog_names!r}: add them")
         responses = np.column_stack([y for y in known if y is not None])
         places = np.where(np.isnan(responses).any(axis=1), np.nan, np.arange(len(responses)))
-        p = ask_own_p(self, new, places, self._p_of(responses), **asked)
+        p = ask_own_p(self, new, places, self._p_of(responses), groups=groups, weights=weights)
         return pd.Series(p, index=self._new_rows(new)[1], name="p")
 
     def tau(self, exog: New = None, bound: Bound = None) -> pd.DataFrame:
@@ -274,20 +274,8 @@ class SeveralResults(EachResults, Tables):
     # What is shown --------------------------------------------------------------------------------
 
     def _shown(self, new: New, alpha: Level, response: Any, options: Options) -> list[Shown]:
-        """What tables and figures show of each response; ranks are those of the boxes."""
-        options = options if response is None else {**options, "response": response}  # refused
-        level = check_one_alpha(self._level(alpha))
-        ends = self.conf_int_conformal(new, alpha=level, centre=True, **options)
-        frame = self._design.frame_of(new)
-        made = []
-        for design in self._designs:
-            name = design.response
-            mean, lower, upper = (ends[name][part].to_numpy() for part in ("centre", "lower", "upper"))
-            y = responses_of(design, new, frame, None)
-            attrs = {**ends.attrs, "response": name}
-            made.append(Shown(frame, mean, lower, upper, y, attrs, new is None))
-        ranks = ranks_of(self._design, new, options, made[0])
-        return [replace(one, ranks=ranks) for one in made]
+        refused = {} if response is None else {"response": response}
+        return super()._shown(new, alpha, None, {**options, **refused})
 
     def _widths(self, shown: list[Shown], groups: pd.DataFrame | None) -> WidthReport:
         """Widths of each response, and one line, "jointly", for the boxes: the range expected is that of
@@ -335,7 +323,7 @@ class SeveralResults(EachResults, Tables):
     def _p_of(self, candidates: np.ndarray) -> PValues:
         """p-values of one row at some of the candidates (g, q), given by their places."""
 
-        def values(row: np.ndarray, places: np.ndarray, peers: Peers, along: Along | None) -> np.ndarray:
+        def values(row: np.ndarray, places: np.ndarray, peers: Peers) -> np.ndarray:
             return box_conformity(self._fits, row, candidates[places.astype(int)], peers)
 
         return values
@@ -346,8 +334,9 @@ class SeveralResults(EachResults, Tables):
     def _method(self, method: str, options: Options) -> str:
         """The method that is meant."""
         if method == "auto":
-            steps = self.model.loss.kind == "step" and "bound" not in options
-            return "split" if "conditional" in options else "exact" if steps else "stable"
+            steps = self.model.loss.kind == "step" and options.get("bound") is None
+            along = options.get("conditional") is not None
+            return "split" if along else "exact" if steps else "stable"
         if method not in SEVERAL_METHODS:
             raise InputError(
                 f"method={method!r} is not for several responses: give 'auto' or one of "
@@ -369,10 +358,7 @@ class SeveralResults(EachResults, Tables):
             if lacking:
                 raise InputError(f"z lacks the responses {', '.join(lacking)}: give a column for each")
             z = z[names]
-        try:
-            values = np.atleast_2d(np.asarray(z, dtype=float))
-        except (TypeError, ValueError) as error:
-            raise InputTypeError(f"z has values that are not numbers ({error}): give numbers") from error
+        values = np.atleast_2d(numbers(z, "the values of z"))
         if values.ndim != 2 or values.shape[1] != len(names) or not len(values):
             raise InputError(
                 f"z has shape {np.shape(z)}: give candidates with {len(names)} columns, one per response "

@@ -12,12 +12,11 @@ import numpy as np
 import pandas as pd
 
 from ..checks import check_alpha, check_numbers, check_one_alpha
-from ..data.bins import crossed
 from ..data.design import Design
-from ..data.frames import by_label, collected
+from ..data.frames import by_label, collected, numbers
 from ..data.groups import as_ranking
 from ..data.response_units import as_units
-from ..errors import AssumptionError, InputError, InputTypeError, quietly
+from ..errors import AssumptionError, InputError, quietly
 from ..sets import progress_bar
 from ..show.coverage import Leverages, Ranks
 from ..show.shown import Shown
@@ -35,41 +34,35 @@ _WAYS: dict[str, dict[str, Any]] = {
 
 
 def shown_of(results: "BaseResults", new: New, alpha: Level, response: Any, options: Options) -> Shown:
-    """`Shown` of one level, by default that of the results; ``options`` are those of
+    """`Shown` of one level, by default that of the results, and of one response; ``options`` are those of
     ``conf_int_conformal``."""
     level = check_one_alpha(results._level(alpha))
-    (band,) = shown_of_levels(results, new, [level], response, options)
-    return band
+    (shown,) = shown_of_levels(results, new, [level], response, options)
+    return shown
 
 
 def shown_of_levels(
     results: "BaseResults", new: New, alphas: Numbers, response: Any, options: Options
 ) -> list[Shown]:
-    """A list of `Shown`, one per level, from one call for all of them."""
+    """A list of `Shown`, one per level and response, level by level, from one call for all of them."""
     levels, _ = check_alpha(alphas)
-    design = results._design
-    new, options = collected(new), {**options, "to": "pandas"}
+    new, options = collected(new), {name: value for name, value in options.items() if name != "to"}
     ends = results.conf_int_conformal(new, alpha=levels, centre=True, **options)
-    frame = design.frame_of(new)
-    y = responses_of(design, new, frame, response, options.get("units"))
+    frame = results._design.frame_of(new)
+    known = [responses_of(one, new, frame, response, options.get("units")) for one in results._designs]
     made = []
     for place, alpha in enumerate(levels):
         attrs = {**ends.attrs, "alpha": alpha}
         for name in PER_LEVEL & set(attrs):
             attrs[name] = ends.attrs[name][place]
-        one = ends.xs(alpha, axis=1, level=0)
-        mean, lower, upper = (one[name].to_numpy(dtype=float) for name in ("centre", "lower", "upper"))
-        band = Shown(frame, mean, lower, upper, y, attrs, new is None)
-        made.append(replace(band, ranks=ranks_of(design, new, options, band)))
+        for design, y in zip(results._designs, known, strict=True):
+            one = ends[alpha]
+            if len(known) > 1:
+                one, attrs = one[design.response], {**attrs, "response": design.response}
+            mean, lower, upper = (one[name].to_numpy(dtype=float) for name in ("centre", "lower", "upper"))
+            shown = Shown(frame, mean, lower, upper, y, attrs, new is None)
+            made.append(replace(shown, ranks=ranks_of(design, new, options, shown)))
     return made
-
-
-def coverage_by(shown: Shown, groups: pd.DataFrame) -> pd.DataFrame:
-    """``count``, ``coverage``, ``expected_lower`` and ``expected_upper``, one row per group; several
-    groupings are crossed."""
-    labels, name = crossed(groups)
-    report = shown.report(pd.DataFrame({name: labels}))
-    return report[["count", "coverage", "expected_lower", "expected_upper"]]
 
 
 def check_judged(shown: Shown) -> None:
@@ -96,9 +89,8 @@ def ranks_of(design: Design, new: New, options: Options, shown: Shown) -> Ranks 
         return Leverages(rows @ units, np.isinf(shown.upper - shown.lower), attrs["alpha"])
     if "groups" not in attrs:
         return Ranks(np.zeros(len(y), dtype=int), [attrs["k"]], [attrs["n"]])
-    ranking = as_ranking(options["groups"], None, design, new)
-    assert ranking is not None and ranking.groups is not None
-    found = ranking.groups
+    found = as_ranking(options["groups"], None, design, new, len(design.y)).groups
+    assert found is not None
     place = np.full(len(y), -1)
     for at, label in enumerate(attrs["groups"]):
         place[found.new == found.labels.index(label)] = at
@@ -112,17 +104,12 @@ def responses_of(
     """Responses of the rows (m,) in these units, or None where they are not known."""
     if response is None:
         known = design.y if new is None else design.responses(new)
-        back = None if units is None else as_units(units, design)
-        return known if back is None else back.observed(frame, known)
+        return as_units(units, design).observed(frame, known)
     if isinstance(response, str):
         if response not in frame.columns:
             raise InputError(f"response={response!r} is not a column of new: give one, or an array")
         response = frame[response]
-    response = by_label(response, frame.index, "response")
-    try:
-        values = np.asarray(response, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InputTypeError(f"response has values that are not numbers ({error}): give numbers") from error
+    values = numbers(by_label(response, frame.index, "response"), "the values of response")
     if values.shape != (len(frame),):
         raise InputError(
             f"response has shape {values.shape}: give one number for each of {len(frame)} rows"

@@ -3,14 +3,13 @@
 `ObjectiveResults` builds on it.
 """
 
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ..errors import InputError
-from ..losses import Loss
-from ..sets import Fits, row_tau
+from ..sets import row_tau
 from ..show.plots.spread_plots import draw_influence
 from ..show.summary import constants_note
 from ..stability import BOUNDS, default_bound, named_constants
@@ -21,17 +20,11 @@ from .options import Bound, New
 class StabilityResults(Figures):
     """Results that know how far a row can move them.
 
-    A subclass has ``_fits``, the `Fits` of its rows, and ``_objective``, its loss, ridge weights (p,) and
-    unit of the response.
+    Their ``_fits`` are the `Fits` of the rows; ``_objective`` is loss, ridge weights (p,) and unit of the
+    response.
     """
 
-    @cached_property
-    def _fits(self) -> Fits:
-        raise NotImplementedError
-
-    @property
-    def _objective(self) -> tuple[Loss, np.ndarray, float]:
-        raise NotImplementedError
+    _objective: Any
 
     @property
     def constants(self) -> pd.Series:

@@ -4,7 +4,7 @@ Options go through to ``conf_int_conformal``, so whatever method it has, these h
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,16 +13,15 @@ import pandas as pd
 from ..checks import check_one_alpha
 from ..data.bins import group_labels
 from ..data.frames import collected
-from ..errors import AssumptionError, InputError, quietly
+from ..errors import AssumptionError, InputError
 from ..sets import Intervals
-from ..show.drift import ExchangeabilityCheck
-from ..show.report import Background, Content, check_path, collect, write_report
+from ..show.report import Background, Content, check_path, write_report
 from ..show.shown import Shown, WidthReport
 from ..show.summary import FitSummary, Summary, add_intervals, stability_lines
 from .asking import Asked, Rows
 from .base import BaseResults
 from .options import Level, New, Options
-from .showing import evenly, shown_of
+from .showing import evenly, shown_of_levels
 
 By: TypeAlias = str | Mapping[str, Any] | Sequence[Any] | None
 
@@ -32,14 +31,13 @@ _SUMMARY_ROWS = 20  # exact intervals of so many take less time than ten fits
 class Tables(BaseResults):
     """Tables and reports of results; a part of every results class.
 
-    A subclass has ``_fit_summary()``: the summary of the fit, without intervals, and ``fit_quality``. What
-    is shown is a record per response, here one.
+    A subclass has ``_fit_summary()``: the summary of the fit, without intervals; ``_content(...)``: what a
+    report says; and ``fit_quality``. What is shown is a record per response.
     """
 
     _enclosing = "stable"  # the method that encloses full conformal sets by stability
-
-    def _fit_summary(self) -> FitSummary:
-        raise NotImplementedError
+    _fit_summary: Callable[[], FitSummary]
+    _content: Callable[..., Content]  # of a report
 
     def _detail_notes(self) -> list[str]:
         """What a summary with details says below its tables."""
@@ -167,27 +165,10 @@ class Tables(BaseResults):
 
     def _shown(self, new: New, alpha: Level, response: Any, options: Options) -> list[Shown]:
         """What is shown, a record per response."""
-        return [shown_of(self, new, alpha, response, options)]
+        return shown_of_levels(self, new, [check_one_alpha(self._level(alpha))], response, options)
 
     def _widths(self, shown: list[Shown], groups: pd.DataFrame | None) -> WidthReport:
         return shown[0].report(groups)
-
-    def _content(
-        self,
-        shown: list[Shown],
-        groups: pd.DataFrame | None,
-        about: Background,
-        new: New,
-        options: Options,
-    ) -> Content:
-        """What a report says."""
-        with quietly():  # said above, by the intervals themselves
-            summary, checked = self._fit_summary(), self._checked(shown[0], new, options)
-        return collect(shown[0], groups, summary, about, checked)
-
-    def _checked(self, shown: Shown, new: New, options: Options) -> ExchangeabilityCheck | None:
-        """Whether exchangeability is plausible, for a report; None where that cannot be told."""
-        return None
 
     def _groups(self, new: New, by: By) -> pd.DataFrame | None:
         """Labels of groups, one column per grouping; None without any. Asked for before intervals are made,

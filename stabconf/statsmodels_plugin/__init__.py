@@ -129,9 +129,9 @@ def conformal(
     res = unwrapped(res)
     objective = objective_of(res, penalty, l1_ratio)
     if objective is None:
-        design, refit, taken = refit_of(res, penalty, l1_ratio, fit_options)
+        design, refit, rows = refit_of(res, penalty, l1_ratio, fit_options)
         params = pd.Series(np.asarray(res.params), index=_names(res), name="params")
-        parts = refit, taken, params, inputs, alpha, method
+        parts = refit, rows, params, inputs, alpha, method
         refitted = RefittedResults(design.leaving_unseen(unseen), *parts)
         check_agreement(refitted, np.asarray(res.predict()))
         return refitted

@@ -7,6 +7,7 @@ is, for it is another model. `refit` may have intervals for it; else it is refus
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -202,8 +203,8 @@ def _spread(design: Design) -> float:
     return location_scale(design.y)[1]
 
 
-def _ols(res: Any, design: Design) -> Recipe:
-    return Recipe("OLS", Squared(), NoPenalty(), _spread(design))
+def _least_squares(label: str, res: Any, design: Design) -> Recipe:
+    return Recipe(label, Squared(), NoPenalty(), _spread(design))
 
 
 def _wls(res: Any, design: Design) -> Recipe:
@@ -219,10 +220,6 @@ def _weights(model: Any) -> np.ndarray:
     if not np.all(weights > 0):
         raise InputError(f"the model has a weight of {np.min(weights):g}: weights must be positive")
     return weights
-
-
-def _gaussian_glm(res: Any, design: Design) -> Recipe:
-    return Recipe("GLM, Gaussian", Squared(), NoPenalty(), _spread(design))
 
 
 def _quantreg(res: Any, design: Design) -> Recipe:
@@ -279,10 +276,10 @@ def _regularised(res: Any, design: Design, weighted: bool, penalty: Any, l1_rati
 
 
 _ADAPTERS: dict[type | None, Callable[[Any, Design], Recipe]] = {
-    OLS: _ols,
+    OLS: partial(_least_squares, "OLS"),
     WLS: _wls,
     QuantReg: _quantreg,
     RLM: _rlm,
-    GLM: _gaussian_glm,
+    GLM: partial(_least_squares, "GLM, Gaussian"),
 }
 _REGULARISED = (OLS, WLS)  # whose results of fit_regularized are supported

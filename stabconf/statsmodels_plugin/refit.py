@@ -157,7 +157,7 @@ _KINDS: dict[type | None, tuple[Callable[[Any], Options], Range | Callable[[Any]
 def refit_of(
     res: Any, penalty: Any = None, l1_ratio: Any = None, fit_options: Mapping[str, Any] | None = None
 ) -> tuple[Design, Refit, np.ndarray]:
-    """The `Design` and the `Refit` of a result, and the columns (n, q) of what its model takes per row.
+    """The `Design` and the `Refit` of a result, and its training rows (n, p + q) as that takes them.
 
     An `AssumptionError` where no refit of it gives intervals that hold.
     """
@@ -193,7 +193,7 @@ def refit_of(
         warn_user(f"{label} with cov_type='cluster': {CLUSTERED}", DataWarning)
     options = {**options, **(fit_options or {})}
     made = Refit(label, type(model), fixed, columns, call, options, span)
-    return design, made, np.hstack([np.empty((len(design.y), 0)), *per_row.values()])
+    return design, made, np.hstack([design.X, *per_row.values()])
 
 
 def _label(model: Any) -> str:

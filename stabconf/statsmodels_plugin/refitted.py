@@ -60,15 +60,15 @@ class RefittedResults(FittedResults):
         self,
         design: Design,
         refit: Refit,
-        taken: np.ndarray,
+        rows: np.ndarray,
         params: pd.Series,
         inputs: Mapping[str, Input],
         alpha: Numbers,
         method: str,
     ) -> None:
         self.refit = refit
-        self._taken = taken
-        self._inputs = _checked(inputs, refit, taken, design)
+        self._trained = rows
+        self._inputs = _checked(inputs, refit, rows, design)
         self.default_alpha = alpha
         self.default_method = method
         self._own = params
@@ -76,12 +76,11 @@ class RefittedResults(FittedResults):
         model = EstimatorSpec(design.formula, refit, None, False, "drop", design.response, names)
         kinds = ColumnKinds.numeric(len(names), design.intercept)
         super().__init__(model, design, column_units(design.X, kinds, False)[0])
-        self._fits = EstimatorFits(self._X, design.y, refit)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """By what made them: the fit itself cannot always be pickled, and is made again."""
-        made = self._design, self.refit, self._taken, self._own, self._inputs
-        return type(self), (*made, self.default_alpha, self.default_method)
+    @cached_property
+    def _fits(self) -> EstimatorFits:
+        """Made again after loading, for the fit itself cannot always be pickled."""
+        return EstimatorFits(self._X, self._design.y, self.refit)
 
     @property
     def params(self) -> pd.Series:
@@ -105,13 +104,11 @@ class RefittedResults(FittedResults):
         place = self.refit.columns.get("groups")
         if place is None:
             return None
-        return Clusters(
-            self._taken[:, place.start - len(self._design.names)].astype(int), "the model's groups"
-        )
+        return Clusters(self._trained[:, place.start].astype(int), "the model's groups")
 
-    @cached_property
+    @property
     def _X(self) -> np.ndarray:
-        return np.hstack([self._design.X, self._taken])
+        return self._trained
 
     def _new_rows(self, exog: New) -> tuple[np.ndarray, pd.Index]:
         if exog is None:
@@ -185,15 +182,10 @@ class RefittedResults(FittedResults):
 
 
 def _checked(
-    inputs: Mapping[str, Input], refit: Refit, taken: np.ndarray, design: Design
+    inputs: Mapping[str, Input], refit: Refit, rows: np.ndarray, design: Design
 ) -> dict[str, Input]:
     """What new rows' offset and the like are read from; refused where it is lacking or not the model's."""
-    first = len(design.names)
-    needed = {}
-    for name in PREDICTED:
-        place = refit.columns.get(name)
-        if place is not None:
-            needed[name] = taken[:, place.start - first : place.stop - first]
+    needed = {name: rows[:, refit.columns[name]] for name in PREDICTED if name in refit.columns}
     unknown = [name for name in inputs if name not in needed]
     if unknown:
         raise InputTypeError(

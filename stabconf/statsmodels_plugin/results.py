@@ -5,7 +5,6 @@ standardised columns and a scaled response, which only keeps rounding errors sma
 model carry their weights (see `Rows`). `stabconf.conformal` makes these results.
 """
 
-import copy
 import inspect
 from collections.abc import Callable
 from functools import cached_property, wraps
@@ -184,9 +183,7 @@ class StatsmodelsResults(ObjectiveResults):
             )
         if exog is None:
             raise InputError("wls_weights are those of new rows; the training rows have theirs: give exog")
-        made = copy.copy(self)
-        made._new_weights = _as_weights(weights, self._design.frame_of(exog))
-        return made
+        return self._copy(_new_weights=_as_weights(weights, self._design.frame_of(exog)), _kept={})
 
 
 def _as_weights(weights: PerRow, frame: pd.DataFrame) -> np.ndarray:

@@ -94,8 +94,8 @@ def draw_coverage_along(table: pd.DataFrame, attrs: dict[str, Any], ax: "Axes | 
 def draw_coverage_by(
     tables: dict[str, pd.DataFrame], attrs: dict[str, Any], ax: "Axes | None" = None
 ) -> "Axes":
-    """Coverage by group, from `coverage_by`, of one or two kinds of intervals, with the ranges in which it
-    should fall; ``attrs`` are the intervals'. Groups without a judged row are left out."""
+    """Coverage by group, from `WidthReport` tables, of one or two kinds of intervals, with the ranges in
+    which it should fall; ``attrs`` are the intervals'. Groups without a judged row are left out."""
     first = next(iter(tables.values()))
     known = [
         label for label in first.index if any(table["coverage"].notna()[label] for table in tables.values())
