@@ -36,13 +36,8 @@ def ways_of(X: np.ndarray, move: np.ndarray) -> np.ndarray:
 
 def merge(pieces: Iterable[Piece], near: float = 0.0) -> list[Piece]:
     """The union of closed intervals in ascending order; those no further apart than ``near`` are joined."""
-    out: list[Piece] = []
-    for low, high in sorted(pieces):
-        if out and low <= out[-1][1] + near:
-            out[-1] = (out[-1][0], max(high, out[-1][1]))
-        else:
-            out.append((low, high))
-    return out
+    low, high = np.array(sorted(pieces)).reshape(-1, 2).T
+    return _union(low, high, near)
 
 
 def _union(low: np.ndarray, high: np.ndarray, near: float = 0.0) -> list[Piece]:
