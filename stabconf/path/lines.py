@@ -82,7 +82,8 @@ class PathScores:
         rank = max(ranks, key=lambda each: each.mass)
         w = self.w
         below = np.max(self.old, axis=0) < np.max(self.new, axis=0)[:, None]
-        found = [(w, w, _mass(below, rank))]  # corners may be in the set where no stretch around them is
+        mass = np.count_nonzero(below, axis=1) if rank.weights is None else below @ rank.weights
+        found = [(w, w, mass)]  # corners may be in the set where no stretch around them is
         inside, unsure = self._decided(rank, min(ranks, key=lambda each: each.mass))
         found.append((w[:-1][inside], w[1:][inside], np.full(np.count_nonzero(inside), -1)))
         blocks = -(-len(unsure) * self.old.shape[2] // _ENTRIES)
@@ -141,11 +142,6 @@ def _at_most(own: Sequence[tuple[float, float]], old: np.ndarray, ranks: Sequenc
             out.append((first, last, before))
         before = float(rank.mass)
     return np.array(out).reshape(-1, 3).T
-
-
-def _mass(below: np.ndarray, rank: Rank) -> np.ndarray:
-    """How many rows (..., n) are below, or what they weigh (...,)."""
-    return np.count_nonzero(below, axis=-1) if rank.weights is None else below @ rank.weights
 
 
 def uncovered(

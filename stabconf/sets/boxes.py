@@ -17,7 +17,7 @@ from ..errors import AssumptionError
 from ..losses import Loss
 from ..path import Polyline
 from ..rank import Peers, Rank
-from ..stability import Reach, needs_range, reach
+from ..stability import needs_range, reach
 from ..threads import one_thread
 from .candidates import joint_p
 from .enclosure import bound_of
@@ -137,12 +137,13 @@ class _Joint:
             np.abs(move.residuals) * share for move, share in zip(self.moves, self.shares, strict=True)
         ]
         plain = self.rank.kth(np.broadcast_to(np.max(sizes, axis=0), (self.m, len(sizes[0]))))
-        slopes = [np.full(self.m, self._steepest(move)) for move in self.moves]
+        bases = [move.base for move in self.moves]
+        slopes = [np.full(self.m, max(base.steepest(-1), base.steepest(1))) for base in bases]
         if np.all(np.isfinite(slopes)):
             u, rounds = self._order(slopes), _ROUNDS
         else:
             u, rounds = self._ceiling(plain), _ROUNDS_FROM_AFAR
-        steps = all(move.base.problem.loss.kind == "step" for move in self.moves)
+        steps = all(base.problem.loss.kind == "step" for base in bases)
         for _ in range(0 if steps else rounds):
             lower = [np.minimum(*each) for each in zip(slopes, self._slopes(u), strict=True)]
             if np.array_equal(lower, slopes):
@@ -153,9 +154,6 @@ class _Joint:
         ends = zip(self.moves, slopes, strict=True)
         shift = [np.where(far, 0.0, move.shift(np.where(far, 0.0, slope))) for move, slope in ends]
         return u, np.column_stack(shift), plain
-
-    def _steepest(self, move: Reach) -> float:
-        return max(move.base.steepest(-1), move.base.steepest(1))
 
     def _slopes(self, u: np.ndarray) -> list[np.ndarray]:
         """Largest tilts of each fit at scores of the new rows (m,)."""

@@ -260,29 +260,15 @@ def enclosed(fits: Any, asked: Request, alpha: float, bound: str) -> Intervals:
             tau = np.maximum(tau, own_tau)
         if inner is not None:
             inner = ask.inner(directions)
-        if bound == "paper" and needs_range(fits.loss):
-            ends, inner = _within_range(fits, asked.rows, ends, inner)
+        if bound == "paper" and needs_range(fits.loss):  # which says nothing beyond the training responses
+            low, high, known = np.min(fits.y), np.max(fits.y), fits.in_range(asked.rows)
+            ends[-1] = np.where(known & (ends[-1] >= low), ends[-1], -np.inf)
+            ends[1] = np.where(known & (ends[1] <= high), ends[1], np.inf)
+            if inner is not None:
+                first, last = (np.where(known, np.clip(end, low, high), np.nan) for end in inner)
+                inner = first, last
     more = {"surcharge": surcharge, "tau": tau, "bound": bound}
     return ranked_intervals(ends[-1], ends[1], peers, alpha, asked.side, "stable", inner=inner, **more)
-
-
-def _within_range(
-    fits: Any,
-    rows: np.ndarray,
-    ends: dict[int, np.ndarray],
-    inner: tuple[np.ndarray, np.ndarray] | None,
-) -> tuple[dict[int, np.ndarray], tuple[np.ndarray, np.ndarray] | None]:
-    """Outer ends beyond the range of the training responses, where the paper's constant says nothing, are
-    opened, inner ones cut."""
-    low = np.min(fits.y)
-    high = np.max(fits.y)
-    known = fits.in_range(rows)
-    lower = np.where(known & (ends[-1] >= low), ends[-1], -np.inf)
-    upper = np.where(known & (ends[1] <= high), ends[1], np.inf)
-    if inner is not None:
-        first, last = (np.where(known, np.clip(end, low, high), np.nan) for end in inner)
-        inner = first, last
-    return {-1: lower, 1: upper}, inner
 
 
 def _scored(fits: Any, asked: Request, alpha: float, bound: str) -> Intervals:
