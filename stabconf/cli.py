@@ -31,7 +31,7 @@ from .results.base import BaseResults
 from .results.fitting import fit_in_scope
 from .results.regression import Results
 from .results.showing import responses_of
-from .show.plots import comparison_size
+from .show.plots.spread_plots import comparison_size
 from .show.report import check_path
 from .study.comparison import Comparison, compare_in_scope
 
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # names that the terminal has no signs for
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _say_warning
+            warnings.showwarning = _warnings_once()
             warnings.simplefilter("always", UserWarning)
             options.run(options)
             sys.stdout.flush()
@@ -75,10 +75,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1
 
 
-def _say_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    """A warning, with the name of its kind where it is not the package's own."""
-    own = issubclass(category, StabconfWarning)
-    _say_on_stderr(f"{'warning' if own else category.__name__}: {message}")
+def _warnings_once() -> Callable[..., None]:
+    """What says each warning once, with the name of its kind where it is not the package's own."""
+    said: set[str] = set()
+
+    def say(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        own = issubclass(category, StabconfWarning)
+        text = f"{'warning' if own else category.__name__}: {message}"
+        if text not in said:
+            said.add(text)
+            _say_on_stderr(text)
+
+    return say
 
 
 def _say_on_stderr(message: object) -> None:
@@ -195,9 +203,6 @@ def _fit(options: Namespace) -> None:
             "DATA with a pattern is fitted part by part, and its rows are not kept: give --new for "
             "--intervals, and neither --report nor --by"
         )
-    for path in (options.data, options.new):
-        if path is not None:
-            table_kind(path)
     if options.intervals is not None:
         check_table_path(options.intervals, "--intervals")
     if options.report is not None:

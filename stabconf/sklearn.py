@@ -24,7 +24,7 @@ except ImportError as error:  # pragma: no cover
     ) from error
 
 from .data.frames import as_frame
-from .errors import FormulaError
+from .errors import FormulaError, InputTypeError
 from .losses import Loss
 from .penalties import Penalty
 from .results.fitting import fit
@@ -145,6 +145,11 @@ class ConformalRegressor(RegressorMixin, BaseEstimator):
         array
             (m, 2); for several alphas (m, 2, len(alpha)).
         """
+        if "to" in options:
+            raise InputTypeError(
+                f"to={options['to']!r} is a kind of frame, and predict_interval gives an array: drop it, "
+                "or use results_.conf_int_conformal"
+            )
         rows, level = self._new(X), self.alpha if alpha is None else alpha
         asked = {"alpha": level, "method": method or self.method, "side": side, **options}
         ends = self.results_.conf_int_conformal(rows, **asked)
@@ -159,6 +164,7 @@ class ConformalRegressor(RegressorMixin, BaseEstimator):
             X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
             names = list(getattr(self, "feature_names_in_", []))
             plain = all(name.isidentifier() and not iskeyword(name) for name in names)
+            plain &= "Intercept" not in names  # the constant's name in formulas
             self._names = names if names and plain else [f"x{j}" for j in range(X.shape[1])]
             return pd.DataFrame(X, columns=self._names), np.asarray(y, dtype=float)
         frame = as_frame(X, "X")

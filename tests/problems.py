@@ -56,7 +56,8 @@ def fits_of(drawn, loss, standardize=True, solver="auto"):
     given = drawn.X, drawn.y, loss, drawn.ridge, drawn.lasso
     if not standardize:
         return Fits(*given, 0.0, 1.0, start, solving).in_own_unit()
-    return Fits(*given, *location_scale(drawn.y, loss.level), start, solving)
+    centre, scale = location_scale(drawn.y, loss.level)
+    return Fits(*given, centre, scale, start, solving).in_unit(scale)
 
 
 def parted_fits(X, y, loss, penalty):

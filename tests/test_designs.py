@@ -8,7 +8,7 @@ import pytest
 import stabconf
 from stabconf.data import factors
 from stabconf.data.design import build_design
-from stabconf.errors import InputError
+from stabconf.errors import DataWarning, InputError
 
 N = 90
 
@@ -192,3 +192,26 @@ def test_fits_go_through_the_same_designs():
     results = stabconf.fit("y ~ x*s", frame, loss="huber", penalty=0.1)
     _, right = of_patsy("y ~ x*s", frame)
     assert np.allclose(results.predict(frame.iloc[:4]), right.to_numpy()[:4] @ results.params.to_numpy())
+
+
+def shifted(values):
+    return values - values.mean()
+
+
+@pytest.mark.parametrize("term", ["I(x - np.mean(x))", "shifted(x)", "x.rank()", "np.cumsum(x)"])
+def test_terms_that_go_by_other_rows_are_named(term):
+    """A row alone has another value than among others, of which patsy says nothing."""
+    frame = drawn()
+    with pytest.warns(DataWarning, match="whose values depend on what other rows are there"):
+        res = stabconf.fit(f"y ~ {term}", frame)
+    assert res._design.depending == [res._design.names[1]]
+    if term == "shifted(x)":
+        assert abs(res.predict(frame.iloc[[0]]).iloc[0] - res.predict(frame).iloc[0]) > 1e-3
+
+
+def test_terms_that_go_by_row_or_learn_from_training_are_not():
+    frame = drawn()
+    terms = (
+        "bs(x, df=4) + cr(z, df=3) + standardize(x) + center(z) + C(s) * np.log(z) + pd.cut(x, [-9, 0, 9])"
+    )
+    assert stabconf.fit(f"np.exp(y) ~ {terms} + I(k ** 2):o", frame)._design.depending == []

@@ -232,9 +232,11 @@ def test_warnings_point_at_the_line_of_the_user():
         assert {each.filename for each in told} == {__file__}
 
 
-def test_the_command_line_says_whose_warning_it_is(monkeypatch, capsys):
-    cli._say_warning("too few rows", SampleSizeWarning)
-    cli._say_warning("a column of mixed types", pd.errors.DtypeWarning)
+def test_the_command_line_says_once_whose_warning_it_is(monkeypatch, capsys):
+    say = cli._warnings_once()
+    say("too few rows", SampleSizeWarning)
+    say("a column of mixed types", pd.errors.DtypeWarning)
+    say("too few rows", SampleSizeWarning)
     assert capsys.readouterr().err.splitlines() == [
         "stabconf: warning: too few rows",
         "stabconf: DtypeWarning: a column of mixed types",

@@ -225,3 +225,16 @@ def test_a_file_that_is_not_whole_is_named(tmp_path, content, says):
     path.write_bytes(content)
     with pytest.raises(InputError, match=rf"(?s)model.pickle cannot be read.*{says}.*save again"):
         stabconf.load(path)
+
+
+def test_labels_of_rows_may_have_the_name_of_a_column_of_the_answer():
+    frame = drawn()
+    new = frame.iloc[:3].set_axis(pd.Index(["a", "b", "c"], name="lower"))
+    made = stabconf.fit(FORMULA, frame).conf_int_conformal(new, to="polars")
+    assert made.columns == ["lower of the row", "lower", "upper"]
+
+
+def test_complex_numbers_are_refused_by_the_name_of_their_column():
+    frame = drawn()
+    with pytest.raises(InputError, match="column 'x' of data holds complex numbers"):
+        stabconf.fit("y ~ x", frame.assign(x=np.arange(48) + 1j))

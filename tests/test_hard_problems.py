@@ -169,6 +169,27 @@ def test_a_budget_that_runs_out_keeps_what_is_undecided_and_says_so():
     assert many["lower"].iloc[0] - few["lower"].iloc[0] <= few.attrs["tol"] + near
 
 
+@pytest.mark.parametrize("seed", [2, 13, 18])
+@pytest.mark.filterwarnings("ignore::stabconf.StabilityWarning")
+def test_tolerances_are_honest_of_one_sided_sets_that_end_behind_the_prediction(seed):
+    """The budget runs out on the far side of the prediction, and what is behind it was found to be out."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((60, 3))
+    res = stabconf.fit(
+        formula_of(X),
+        frame_of(X, X[:, 0] + rng.standard_t(3, 60)),
+        loss=stabconf.Power(1.2),
+        penalty=0.7,
+    )
+    new = frame_of(2.0 * rng.standard_normal((1, 3)))
+    ends = res.conf_int_conformal(new, alpha=0.6, side="upper", budget=6)
+    candidates = res.predict(new).iloc[0] + np.linspace(-8.0, 3.0, 1101)
+    inside = res.conformity(new, candidates, "upper")["p"].to_numpy() > 0.6
+    last = np.max(candidates[inside])
+    assert ends.attrs["tol"] > 1.0
+    assert ends["upper"].iloc[0] - ends.attrs["tol"] - 1e-6 <= last <= ends["upper"].iloc[0] + 1e-6
+
+
 def test_a_row_outside_of_what_training_spans_is_fitted_exactly_whatever_its_response():
     """Least squares without a penalty: the new row's residual is 0, those of the others stay as they
     are."""

@@ -103,3 +103,13 @@ def test_a_pattern_of_new_files_that_cannot_be_used_is_an_error(tmp_path, monkey
     assert "give --intervals out/" in capsys.readouterr().err
     assert main([*command, "tr*.csv", "--intervals", "."]) == 1
     assert "two tables would have one name" in capsys.readouterr().err
+
+
+def test_bands_and_frames_of_other_kinds_cannot_be_lazy(res):
+    lazy = dd.from_pandas(NEW, npartitions=2)
+    with pytest.raises(stabconf.InputTypeError, match=r"drop to=, or give exog.compute\(\)"):
+        res.conf_int_conformal(lazy, to="polars")
+    bands = stabconf.fit_quantiles("y ~ x", make(50))
+    for ask in (bands.conf_int_conformal, bands.predict):
+        with pytest.raises(stabconf.AssumptionError, match="QuantileResults cannot answer rows of a dask"):
+            ask(lazy)

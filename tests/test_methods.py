@@ -229,6 +229,15 @@ def test_root_and_grid_agree_with_exact_to_their_resolution(loss, side):
         assert not made.certified and "resolution" in made.guarantee
 
 
+def test_root_ends_where_there_is_no_number_between_two_responses():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(30)
+    data = pd.DataFrame({"x": x, "y": 1e12 + x + rng.standard_normal(30)})
+    res = stabconf.fit("y ~ x", data, loss="huber")
+    made = res.conf_int_conformal({"x": [0.5]}, alpha=0.1, method="root")
+    np.testing.assert_allclose(made, res.conf_int_conformal({"x": [0.5]}, alpha=0.1), rtol=0, atol=1e-3)
+
+
 def test_root_finds_one_sided_sets_that_end_behind_the_prediction(frame):
     res = stabconf.fit("y ~ x", frame, loss=Quantile(0.9), penalty=0.1)
     full = res.conf_int_conformal(frame.iloc[:2], alpha=0.3, side="upper")

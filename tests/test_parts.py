@@ -230,6 +230,8 @@ def test_tables_that_cannot_be_fitted_say_why():
         fit_in_scope({}, "y ~ x", in_parts(DATA.iloc[:0]))
     with pytest.raises(stabconf.FormulaError, match="name 'q' is not defined"):
         fit_in_scope({}, "y ~ q", in_parts(DATA))
+    with pytest.raises(stabconf.FormulaError, match="each part would have its own: write center"):
+        fit_in_scope({"np": np}, "y ~ I(x - np.mean(x))", in_parts(DATA))
     with pytest.raises(stabconf.InputError, match="gives inf for 'w' in row 5999"):
         fit_in_scope({}, "y ~ w", in_parts(DATA.assign(w=DATA.w.where(DATA.index < N - 1, np.inf))))
     with pytest.warns(stabconf.DataWarning, match="response 'c' is 2 in every row"):

@@ -152,7 +152,7 @@ def test_widths_are_a_histogram_or_boxes(half):
 
 
 def test_far_and_equal_widths_can_be_drawn():
-    from stabconf.show.plots import draw_widths
+    from stabconf.show.plots.spread_plots import draw_widths
 
     attrs = {"alpha": 0.1, "side": "two-sided", "response": "y"}
     far = np.append(np.random.default_rng(0).normal(1.0, 1e-9, 500), 1e12)

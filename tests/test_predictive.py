@@ -93,6 +93,24 @@ def test_at_a_step_the_functions_are_two_shares_apart():
     assert step == made.lower_steps[10].iloc[0] == made.quantile(10 / 31).iloc[0]
 
 
+@pytest.mark.filterwarnings("ignore::stabconf.StabilityWarning")
+def test_bands_are_found_wide_where_most_steps_are_infinite():
+    """More columns than rows: the distribution functions are two shares apart over a long range."""
+    found = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((30, 33))
+        names = [f"x{j}" for j in range(33)]
+        data = pd.DataFrame(X, columns=names).assign(y=rng.standard_normal(30))
+        res = stabconf.fit("y ~ " + " + ".join(names), data, loss="squared", penalty=0.01)
+        made = res.predictive(pd.DataFrame(2.0 * rng.standard_normal((1, 33)), columns=names))
+        upper, lower = made.upper_steps.to_numpy()[0], made.lower_steps.to_numpy()[0]
+        apart = [high - low for high, low in zip(upper, lower, strict=True) if high != low]
+        assert made.widened.iloc[0] == (max(apart, default=0.0) > 1e-3)
+        found.append((np.isinf(upper).mean() > 0.3, made.widened.iloc[0]))
+    assert (True, True) in found
+
+
 def test_the_smallest_and_the_largest_shares_are_infinite_quantiles(made):
     complete = made.quantile(0.5).notna()
     assert np.isposinf(made.quantile(0.999)[complete]).all()

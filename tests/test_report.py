@@ -15,7 +15,7 @@ import stabconf
 from stabconf.errors import InputError, SampleSizeWarning, StabconfError
 from stabconf.results.showing import shown_of
 from stabconf.show.coverage import coverage_along, parts_along, shortfalls
-from stabconf.show.plots import draw_coverage_along
+from stabconf.show.plots.curve_plots import draw_coverage_along
 from stabconf.show.report.background import leverages
 from stabconf.show.report.listing import lead_sentence
 from stabconf.show.tables import percent, told_apart
@@ -103,6 +103,23 @@ def test_the_lead_sentence_says_width_and_coverage(half, tmp_path):
     assert "above predictions on average" in lead(res, new, side="upper")
     assert "at the training points are" in lead(res, None)
     assert lead(res, new.iloc[:0]).endswith("are none.")
+
+
+@pytest.mark.parametrize(
+    "method, promised",
+    [("exact", "at least 80 %"), ("cv+", "at least 50 %"), ("jackknife+", "at least 60 %"), ("root", None)],
+)
+def test_a_report_promises_what_the_method_does(half, tmp_path, method, promised):
+    res, new = half
+    ends = res.conf_int_conformal(new.iloc[:5], alpha=0.2, method=method)
+    page = res.report(tmp_path / "a.md", new.iloc[:5], alpha=0.2, method=method).read_text("utf-8")
+    if method == "cv+":  # about 1 - 2 alpha, less what its folds cost
+        promised = f"at least {percent(ends.attrs['promise'])}"
+        assert 0.4 < ends.attrs["promise"] < 0.6
+    promised = promised or "not certified"
+    assert promised in page and ("at least 80 %" in page) == (method == "exact")
+    low = f"{ends.attrs['promise']:.3g}"
+    assert low in ends.attrs["guarantee"] or np.isnan(ends.attrs["promise"])
 
 
 def test_errors_of_new_rows_are_those_of_the_predictions(half, tmp_path):

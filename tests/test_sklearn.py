@@ -73,6 +73,16 @@ def test_a_formula_reads_the_columns_of_a_frame():
         ConformalRegressor("~ a").fit(frame, y[:-1])
 
 
+def test_a_column_may_have_the_name_of_the_constant_and_ends_are_an_array():
+    frame, y = drawn()
+    named = frame[["a"]].rename(columns={"a": "Intercept"})
+    made = ConformalRegressor().fit(named, y)
+    plain = ConformalRegressor().fit(frame[["a"]], y)
+    np.testing.assert_allclose(made.predict_interval(named), plain.predict_interval(frame[["a"]]))
+    with pytest.raises(stabconf.errors.InputTypeError, match="predict_interval gives an array"):
+        made.predict_interval(named, to="polars")
+
+
 def test_it_works_in_pipelines_grids_and_cross_validation():
     frame, y = drawn()
     X = frame[["a", "b", "c"]].to_numpy()

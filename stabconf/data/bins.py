@@ -146,9 +146,6 @@ def crossed(groups: pd.DataFrame | None) -> tuple[pd.Categorical | None, str | N
     name = ", ".join(map(str, groups.columns))
     if len(each) == 1:
         return each[0], name
-    codes = np.zeros(len(groups), dtype=int)
-    for one in each:
-        codes = codes * len(one.categories) + one.codes
     words = groups.astype(str).agg(", ".join, axis=1)
-    order = words[np.argsort(codes, kind="stable")].drop_duplicates()
+    order = words[np.lexsort([one.codes for one in reversed(each)])].drop_duplicates()
     return pd.Categorical(words, categories=list(order), ordered=True), name

@@ -6,7 +6,7 @@ rebuilt after pickling (patsy's own objects refuse to be pickled) and that later
 do not matter.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Literal, Self
@@ -16,7 +16,7 @@ import pandas as pd
 
 from ..errors import FormulaError, InputError, InputTypeError
 from . import formulas
-from .factors import at_both, both_sides, design_rows, right_side
+from .factors import Table, at_both, depending, design_rows, evaluate, learn_sides, learning, right_side
 from .frames import (
     as_frame,
     by_label,
@@ -70,24 +70,19 @@ class Design:
         self, formula: str, data: pd.DataFrame, scope: Mapping[str, Any], outside: tuple[str, ...] = ()
     ) -> None:
         sides = formulas.sides_of(formula)
-        left, right = map(formulas.codes_of, sides)
-        used = formulas.names_in(*left, *right)
+        used = formulas.names_in(*(code for side in sides for code in formulas.codes_of(side)))
         names, columns = formulas.taken_from(scope, used - set(data.columns), data.index)
         data = copied(data)  # all of it, for options may name any column
         for name, values in columns.items():
             data[name] = values
-        frame = pd.DataFrame(plain_columns(data, used, "data"), index=data.index, copy=False)
-        for code in left + right:
-            name, category = formulas.column_of(code)
-            if name in frame.columns:
-                check_column(frame[name], name, code in left, category)
-        self.formula = formula
-        self._frame, self._data, self._scope = frame, data, names
+        frame = checked_frame(data, sides)
+        table = Table(frame)
+        with learning(formula):
+            infos = learn_sides(formula, sides, lambda: iter([table]), names)
+            made = evaluate(infos, table, frame.index)
+        self._take(formula, sides, names, infos, frame)
+        self._data = data
         self._outside = (*outside, *columns)
-        self._left, self._info, made = both_sides(formula, sides, frame, names)
-        self.predictors: list[str] = formulas.columns_in(right, frame.columns)
-        self._responding = formulas.columns_in(left, frame.columns)
-        self.names: list[str] = list(self._info.column_names)
         self._Y: np.ndarray = made.matrix(self._left)
         self.X: np.ndarray = made.matrix(self._info)
         self.kept: np.ndarray = made.kept
@@ -96,6 +91,22 @@ class Design:
         self.dropped: pd.Index = frame.index.delete(self.kept)
         self.kinds = made.kinds(self._info)
         self._choose(0)
+
+    def _take(
+        self,
+        formula: str,
+        sides: Sequence[list[Any]],
+        scope: Mapping[str, Any],
+        infos: Sequence[Any],
+        frame: pd.DataFrame,
+    ) -> None:
+        """Take the map of a formula's sides, learned from rows with the columns of a frame."""
+        left, right = map(formulas.codes_of, sides)
+        self.formula, self._scope, self._frame = formula, scope, frame
+        self._left, self._info = infos
+        self.names: list[str] = list(self._info.column_names)
+        self.predictors: list[str] = formulas.columns_in(right, frame.columns)
+        self._responding = formulas.columns_in(left, frame.columns)
 
     def _choose(self, place: int) -> None:
         """Take one of the responses for the response."""
@@ -123,6 +134,11 @@ class Design:
         return made
 
     @property
+    def count_dropped(self) -> int:
+        """Rows left out because a value is missing."""
+        return len(self.dropped)
+
+    @property
     def intercept(self) -> int | None:
         """Position of the intercept column, or None."""
         return self.kinds.intercept
@@ -132,6 +148,11 @@ class Design:
         """Levels of each categorical factor on the right-hand side, by its expression."""
         infos = self._info.factor_infos.items()
         return {factor.code: list(info.categories) for factor, info in infos if info.type == "categorical"}
+
+    @property
+    def depending(self) -> list[str]:
+        """Columns whose values at a row depend on what other rows are there."""
+        return depending(self._info, self.X, self._frame, self.kept)
 
     def frame_of(self, new: object) -> pd.DataFrame:
         """New rows as a frame; the training rows where there are none."""
@@ -207,7 +228,7 @@ class Design:
         knots = "; where new rows lie beyond the training rows use cr(x, df=4)" if "bs(" in formula else ""
         with formulas.formula_errors(f"conditional={formula!r} cannot be evaluated", knots):
             frames = self.frame_of(None), self.frame_of(new)
-            pair = at_both(formula, frames, {"np": np, "pd": pd, **self._scope}, "drop")
+            pair = at_both(formula, frames, {"np": np, "pd": pd, **self._scope}, "nan")
         trained, rows = (np.column_stack([np.ones(len(each)), each]) for each in pair)
         return trained, rows
 
@@ -293,6 +314,19 @@ class Design:
         self.unseen = state["unseen"]
 
 
+def checked_frame(data: pd.DataFrame, sides: Sequence[list[Any]]) -> pd.DataFrame:
+    """The columns of training rows that a formula's sides name, made plain, and refused where the formula
+    would misread one."""
+    left, right = map(formulas.codes_of, sides)
+    used = formulas.names_in(*left, *right)
+    frame = pd.DataFrame(plain_columns(data, used, "data"), index=data.index, copy=False)
+    for code in left + right:
+        name, category = formulas.column_of(code)
+        if name in frame.columns:
+            check_column(frame[name], name, code in left, category)
+    return frame
+
+
 def build_design(
     formula: str,
     data: object,
@@ -331,13 +365,8 @@ def build_design(
     frame = as_frame(data, "data")
     if len(frame) == 0:
         raise InputError("data has 0 rows: give a frame with training rows")
-    try:
+    with formulas.hints(formula, frame.columns):
         design = Design(formula, frame, scope)
-    except FormulaError as error:
-        hint = formulas.formula_hint(formula, frame.columns, str(error))
-        if not hint:
-            raise
-        raise FormulaError(f"{error}\nHint: {hint}.") from error
     names = design.responses_named
     if len(names) > 1 and not several:
         raise FormulaError(

@@ -21,11 +21,9 @@ from .formulas import names_in
 from .frames import plain_columns
 from .units import ColumnKinds
 
-Missing = Literal["drop", "raise"]
-_Frames = Callable[[], Iterator[pd.DataFrame]]
-
 _BOX = type(patsy.builtins.C(()))  # what C(...) makes
 _LEVELS = ("string", "integer", "floating")  # values that are coded here, as pandas calls them
+_ALONE = 10  # rows that are put through a design alone
 _CELLS = 2**16  # of the design that are written at a time: half a megabyte, which processors keep at hand
 
 
@@ -79,34 +77,31 @@ def _is_missing(value: Any) -> bool:
     return patsy.NAAction().is_categorical_NA(value)
 
 
+class Table(dict):
+    """Columns (n,) by name, and the values of the factors that were evaluated on them."""
+
+    def __init__(self, columns: Mapping[Any, pd.Series]) -> None:
+        super().__init__(columns.items())
+        self.made: dict[Any, Any] = {}
+
+
+_Tables = Callable[[], Iterator[Table]]
+
+
 class OnceFactor(patsy.EvalFactor):
-    """A factor that is evaluated once while its design is learned, and patsy sees different values."""
+    """A factor that is evaluated once for each table, and of whose values patsy sees the different ones."""
 
-    _made: Any = None
-
-    def eval(self, memorize_state: dict[str, Any], data: Any) -> Any:
+    def eval(self, memorize_state: dict[str, Any], data: Table) -> Any:
         """For patsy, which learns from it."""
-        self._made = self.value(memorize_state, data)
-        return self._made.different() if isinstance(self._made, _Hashed) else self._made
-
-    def value(self, state: dict[str, Any], columns: Any) -> Any:
-        """The value at the rows of these columns, text and categories `_Hashed`."""
-        if self._made is not None:
-            return self._made
-        plain = self.code.isidentifier() and self.code in columns
-        return _hashed(columns[self.code] if plain else super().eval(state, columns))
-
-    def let_go(self) -> None:
-        """Forget the training rows."""
-        self._made = None
-
-
-class PartedFactor(OnceFactor):
-    """The same where the design is learned from several frames: patsy sees the values of each."""
-
-    def eval(self, memorize_state: dict[str, Any], data: Any) -> Any:
         made = self.value(memorize_state, data)
         return made.different() if isinstance(made, _Hashed) else made
+
+    def value(self, state: dict[str, Any], table: Table) -> Any:
+        """The value at the rows of a table, text and categories `_Hashed`."""
+        if self not in table.made:
+            plain = self.code.isidentifier() and self.code in table
+            table.made[self] = _hashed(table[self.code] if plain else super().eval(state, table))
+        return table.made[self]
 
 
 @dataclass(frozen=True)
@@ -170,63 +165,46 @@ class Evaluated:
 
     def _numeric_parts(self, subterm: Any) -> np.ndarray:
         """Which product of its numeric factors is in each column of a subterm."""
-        places = np.zeros(1, dtype=int)
-        stride = 1
-        for factor in subterm.factors:
-            if factor in subterm.contrast_matrices:
-                places = np.tile(places, subterm.contrast_matrices[factor].matrix.shape[1])
-            else:
-                count = self.factors[factor].shape[1]
-                places = (places + stride * np.arange(count)[:, None]).ravel()
-                stride *= count
-        return places
+        coded = subterm.contrast_matrices
+        counts = [
+            coded[factor].matrix.shape[1] if factor in coded else self.factors[factor].shape[1]
+            for factor in subterm.factors
+        ]
+        numeric = [i for i, factor in enumerate(subterm.factors) if factor not in coded]
+        each = np.unravel_index(np.arange(subterm.num_columns), counts, order="F")
+        return np.ravel_multi_index([each[i] for i in numeric], [counts[i] for i in numeric], order="F")
 
 
 def learn(
-    sides: Sequence[Iterable[Any]], frame: pd.DataFrame, scope: Mapping[str, Any], missing: Missing = "drop"
-) -> tuple[list[patsy.DesignInfo], Evaluated]:
-    """The designs of lists of terms as a frame has their levels, knots and means, and their `Evaluated`."""
-    terms, infos = _learned(OnceFactor, sides, lambda: iter([frame]), scope, missing)
-    made = evaluate(infos, frame, frame.index, missing)
-    for factor in (factor for side in terms for term in side for factor in term.factors):
-        factor.let_go()
-    return infos, made
-
-
-def _learned(
-    kind: type, sides: Sequence[Iterable[Any]], frames: _Frames, scope: Mapping[str, Any], missing: Missing
-) -> tuple[list[list[Any]], list[patsy.DesignInfo]]:
-    """Terms with factors of this kind, and their designs as frames have them that come one by one."""
+    sides: Sequence[Iterable[Any]], tables: _Tables, scope: Mapping[str, Any]
+) -> list[patsy.DesignInfo]:
+    """The designs of lists of terms, with their levels, knots and means as tables have them that come one
+    by one, as often as patsy asks."""
     terms = [
-        [patsy.Term([kind(factor.code, factor.origin) for factor in term.factors]) for term in side]
+        [patsy.Term([OnceFactor(factor.code, factor.origin) for factor in term.factors]) for term in side]
         for side in sides
     ]
     env = patsy.EvalEnvironment([scope])
-    return terms, patsy.build.design_matrix_builders(terms, frames, env, patsy.NAAction(missing))
+    return patsy.build.design_matrix_builders(terms, tables, env)
 
 
-def evaluate(
-    infos: Sequence[patsy.DesignInfo], columns: Mapping[Any, Any], index: pd.Index, missing: Missing
-) -> Evaluated:
-    """The factors of designs at rows with labels ``index``, given the columns that they name; incomplete
-    rows are left out, or refused."""
+def evaluate(infos: Sequence[patsy.DesignInfo], table: Table, index: pd.Index) -> Evaluated:
+    """The factors of designs at the rows of a table, which have labels ``index``; incomplete rows are left
+    out."""
     factors: dict[Any, np.ndarray] = {}
     incomplete = np.zeros(len(index), dtype=bool)
     for info in (each for design in infos for each in design.factor_infos.values()):
         factor = info.factor
         if factor in factors:
             continue
-        value = factor.value(info.state, columns)
+        value = factor.value(info.state, table)
         _check_labels(factor, value, index)
         if info.type == "categorical":
             factors[factor] = _level_codes(info, value)
-            gone = factors[factor] < 0
+            incomplete |= factors[factor] < 0
         else:
             factors[factor] = _numeric(info, value)
-            gone = np.isnan(factors[factor]).any(axis=1)
-        if missing == "raise" and gone.any():
-            raise patsy.PatsyError("factor contains missing values", factor)
-        incomplete |= gone
+            incomplete |= np.isnan(factors[factor]).any(axis=1)
     kept = np.flatnonzero(~incomplete)
     if len(kept) < len(index):
         factors = {factor: values[kept] for factor, values in factors.items()}
@@ -268,32 +246,17 @@ def _numeric(info: Any, value: Any) -> np.ndarray:
     return made
 
 
-def both_sides(
-    formula: str, sides: Sequence[Sequence[Any]], frame: pd.DataFrame, scope: Mapping[str, Any]
-) -> tuple[patsy.DesignInfo, patsy.DesignInfo, Evaluated]:
-    """The designs of the terms of a formula's sides, and their factors at the complete rows.
-
-    Each term of the left side is a response. Factors see the labels of the rows, so that a Series with
-    others is refused.
-    """
-    with _formula_errors(formula):
-        (left, right), made = learn(sides, frame, scope)
-    _check_responses(formula, left)
-    return left, right, made
-
-
-def both_sides_of_parts(
-    formula: str, sides: Sequence[Sequence[Any]], frames: _Frames, scope: Mapping[str, Any]
+def learn_sides(
+    formula: str, sides: Sequence[Sequence[Any]], tables: _Tables, scope: Mapping[str, Any]
 ) -> list[patsy.DesignInfo]:
-    """The same designs, learned from frames that come one by one, as often as patsy asks."""
-    with _formula_errors(formula):
-        _, infos = _learned(PartedFactor, sides, frames, scope, "drop")
+    """The designs of the terms of a formula's sides; each term of the left one is a response."""
+    infos = learn(sides, tables, scope)
     _check_responses(formula, infos[0])
     return infos
 
 
 @contextmanager
-def _formula_errors(formula: str) -> Iterator[None]:
+def learning(formula: str) -> Iterator[None]:
     """What goes wrong while a formula is learned, in the user's terms."""
     try:
         yield
@@ -336,22 +299,29 @@ def _hint(error: Exception) -> str:
 
 
 def right_side(
-    formula: str, frame: pd.DataFrame, scope: Mapping[str, Any], missing: Missing = "drop"
+    formula: str, frame: pd.DataFrame, scope: Mapping[str, Any]
 ) -> tuple[patsy.DesignInfo, Evaluated]:
     """The design of the right side of a formula, and its factors at the complete rows."""
     terms = patsy.ModelDesc.from_formula("~" + formula.split("~", 1)[1]).rhs_termlist
-    (info,), made = learn([terms], frame, scope, missing)
-    return info, made
+    table = Table(frame)
+    (info,) = learn([terms], lambda: iter([table]), scope)
+    return info, evaluate([info], table, frame.index)
 
 
 def at_both(
-    formula: str, frames: Sequence[pd.DataFrame], scope: Mapping[str, Any], missing: Missing = "raise"
+    formula: str,
+    frames: Sequence[pd.DataFrame],
+    scope: Mapping[str, Any],
+    missing: Literal["raise", "nan"] = "raise",
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The design of a one-sided formula, learned on the first frame, at the rows of both. Rows of the
-    second that lack a value are refused, or NaN where ``missing`` is "drop"."""
+    """The design of a one-sided formula, learned on the first frame, at the rows of both. Rows that lack a
+    value are refused; those of the second are NaN where ``missing`` says so."""
     first, second = (plain_columns(frame, names_in(formula.lstrip("~ ")), "the frame") for frame in frames)
-    info, made = right_side(formula, pd.DataFrame(first, index=frames[0].index), scope, "raise")
-    return made.matrix(info), design_rows(info, second, frames[1].index, None, missing)
+    info, made = right_side(formula, pd.DataFrame(first, index=frames[0].index), scope)
+    rows = design_rows(info, second, frames[1].index)
+    if len(made.kept) < len(frames[0]) or (missing == "raise" and np.isnan(rows).any()):
+        raise InputError("a value is missing")
+    return made.matrix(info), rows
 
 
 def design_rows(
@@ -359,7 +329,6 @@ def design_rows(
     columns: Mapping[Any, pd.Series],
     index: pd.Index,
     asked: np.ndarray | None = None,
-    missing: Missing = "drop",
 ) -> np.ndarray:
     """Design rows (m, p) of columns with labels ``index``; NaN where they lack a value, and where they are
     not ``asked`` for (bools)."""
@@ -373,9 +342,23 @@ def design_rows(
     if any(factor.code not in columns for factor in info.factor_infos):  # functions see numbered rows
         columns = {name: values.reset_index(drop=True) for name, values in columns.items()}
         index = pd.RangeIndex(len(index))
-    made = evaluate([info], columns, index, missing)
+    made = evaluate([info], Table(columns), index)
     if len(made.kept) == count:
         return made.matrix(info)
     places = np.arange(count) if asked is None else np.flatnonzero(asked)
     rows[places[made.kept]] = made.matrix(info)
     return rows
+
+
+def depending(info: patsy.DesignInfo, X: np.ndarray, frame: pd.DataFrame, kept: np.ndarray) -> list[str]:
+    """The columns whose values at the last of the rows ``kept`` of a frame, ``X`` (n, p), are others where
+    these rows are alone, such as ``I(x - np.mean(x))``."""
+    few = frame.iloc[kept[-min(_ALONE, len(kept) // 2) :]]
+    if not len(kept) or all(factor.code in few.columns for factor in info.factor_infos):
+        return []
+    try:
+        alone = design_rows(info, few, few.index)
+    except Exception:  # new rows will say why
+        return []
+    same = np.isclose(alone, X[len(X) - len(few) :], rtol=1e-9, atol=0.0).all(axis=0)
+    return [name for name, is_same in zip(info.column_names, same, strict=True) if not is_same]

@@ -177,6 +177,18 @@ def formula_errors(problem: str, fix: str = "") -> Iterator[None]:
         raise FormulaError(f"{problem}: {cause}{fix}") from error
 
 
+@contextmanager
+def hints(formula: str, columns: Iterable[object]) -> Iterator[None]:
+    """A `FormulaError` from inside ends with advice on the formula, where there is any."""
+    try:
+        yield
+    except FormulaError as error:
+        hint = formula_hint(formula, columns, str(error))
+        if not hint:
+            raise
+        raise FormulaError(f"{error}\nHint: {hint}.") from error
+
+
 def formula_hint(formula: str, columns: Iterable[object], error: str = "") -> str:
     """Advice on a formula that failed with ``error``, or "", given the columns of its frame.
 

@@ -89,7 +89,8 @@ def in_kind(frame: pd.DataFrame, to: Literal["pandas", "polars", "pyarrow"]) -> 
     if frame.columns.nlevels > 1:
         frame = frame.set_axis([f"{name}_{level:g}" for level, name in frame.columns], axis=1)
     if not isinstance(frame.index, pd.RangeIndex):
-        frame = frame.reset_index()
+        taken = {name: f"{name} of the row" for name in set(frame.index.names) & set(frame.columns)}
+        frame = frame.rename_axis(index=taken).reset_index()
     columns = {str(name): frame[name].to_numpy() for name in frame.columns}
     try:
         return nw.from_dict(columns, backend=to).to_native()
@@ -213,9 +214,9 @@ def _as_numbers(values: pd.Series) -> pd.Series:
     if values.dtype != object:
         return values
     kind = _kind(values)
-    if kind not in (*_NUMBERS, *_MIXED) or (kind in _MIXED and _not_numbers(values).any()):
-        return values
-    return pd.to_numeric(values) if kind in _NUMBERS else values.astype(float)
+    if kind in _MIXED and not _not_numbers(values).any():
+        return values.astype(float)
+    return pd.to_numeric(values) if kind in _NUMBERS else values
 
 
 def _stray_cells(values: pd.Series) -> pd.Series:
@@ -253,9 +254,13 @@ def check_column(values: pd.Series, name: str, response: bool, category: bool) -
 
     A ``response`` cannot be a category; ``category`` is whether the formula says that it is one.
     """
-    if _is_numeric(values.dtype):
-        return
     column = f"data[{name!r}]"
+    if values.dtype.kind == "c":
+        raise InputError(
+            f"column {name!r} of data holds complex numbers: give {column}.abs(), or its real part"
+        )
+    if is_numeric(values.dtype):
+        return
     kind = _kind(values)
     unknown = isinstance(values.dtype, (pd.DatetimeTZDtype, pd.PeriodDtype))  # to patsy, even in C()
     written = f"write C({name})" if name.isidentifier() else f"write C(Q({name!r}))"
@@ -278,7 +283,7 @@ def check_column(values: pd.Series, name: str, response: bool, category: bool) -
 
 def check_new_column(values: pd.Series, name: str, trained: pd.DataFrame) -> None:
     """Refuse cells of new rows that are not numbers where the training column is numeric."""
-    if values.dtype in _PLAIN or not _is_numeric(trained[name].dtype):
+    if values.dtype in _PLAIN or not is_numeric(trained[name].dtype):
         return
     places = np.flatnonzero(_not_numbers(values))
     if len(places):
@@ -311,13 +316,14 @@ def _kind(values: pd.Series) -> str:
 
 def _not_numbers(values: pd.Series) -> np.ndarray:
     """Which cells hold something else than a number, True and False included; missing values do not."""
-    if _is_numeric(values.dtype):
+    if is_numeric(values.dtype):
         return np.zeros(len(values), dtype=bool)
     number = [is_number(value) or isinstance(value, Decimal) for value in values]
     return ~np.array(number, dtype=bool) & values.notna().to_numpy()
 
 
-def _is_numeric(dtype: object) -> bool:
+def is_numeric(dtype: object) -> bool:
+    """Whether values are numbers; flags are not."""
     return pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
 
 

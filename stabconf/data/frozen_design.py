@@ -33,25 +33,19 @@ class FrozenDesign(Design):
         self.__dict__.update({name: getattr(design, name) for name in _KEPT})
         numeric = design._frame[design.predictors].iloc[design.kept].select_dtypes("number")
         ranges = numeric.agg(["min", "max"]) if len(numeric.columns) else None
-        ends = design.y.min(), design.y.max()
-        self.hold(design._frame.iloc[:0], ranges, len(design.labels), design.kinds.take(slice(0)), ends)
+        self.hold(design._frame.iloc[:0], ranges, len(design.labels), design.kinds.take(slice(0)))
+        self.y = np.array([design.y.min(), design.y.max()])
 
     def hold(
-        self,
-        frame: pd.DataFrame,
-        ranges: pd.DataFrame | None,
-        count: int,
-        kinds: ColumnKinds,
-        ends: tuple[float, float],
+        self, frame: pd.DataFrame, ranges: pd.DataFrame | None, count: int, kinds: ColumnKinds
     ) -> None:
         """Take what is said of the training rows: columns without rows, ranges of the numeric ones, the
-        number of rows given, kinds of design columns without parts, and the range of the responses."""
+        number of rows given, and kinds of design columns without parts."""
         self._frame: pd.DataFrame = frame
         self._data: pd.DataFrame = frame if ranges is None else ranges
         self.labels = pd.RangeIndex(count)
         self.kinds = kinds
         self.X = np.empty((0, len(self.names)))
-        self.y = np.array(ends)
 
     def frame_of(self, new: object) -> pd.DataFrame:
         return self._data if new is None else super().frame_of(new)

@@ -7,7 +7,7 @@ Results call `as_ranking`.
 """
 
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -72,10 +72,6 @@ class Ranking:
     groups: Groups | None
     weights: tuple[np.ndarray, np.ndarray] | None
     asked: np.ndarray | None = None
-
-    def asked_for(self, complete: np.ndarray) -> "Ranking":
-        """The same, with the rows that intervals were made for."""
-        return replace(self, asked=complete)
 
     def known(self, complete: np.ndarray) -> np.ndarray:
         """The complete new rows that have a group and a weight (bools)."""
@@ -145,18 +141,11 @@ def _as_groups(groups: object, design: Design, exog: object) -> Groups:
         trained = _cells(design, term, None)
         _check_rowwise(term, trained, design)
         factors += [(name, np.concatenate([trained[name], new[name]])) for name in new]
-    codes: np.ndarray = np.zeros(len(factors[0][1]), dtype=int)
-    known = np.ones(len(codes), dtype=bool)
-    levels = []
-    for _, values in factors:
-        code, different = pd.factorize(values, use_na_sentinel=True)
-        levels.append(different)
-        known &= code >= 0
-        codes = codes * len(different) + code
-    used, codes[known] = np.unique(codes[known], return_inverse=True)
-    codes[~known] = -1
-    spread = np.unravel_index(used, [len(different) for different in levels])
-    each = [different[at].tolist() for different, at in zip(levels, spread, strict=True)]
+    coded, levels = zip(*(pd.factorize(values) for _, values in factors), strict=True)
+    known = np.min(coded, axis=0) >= 0
+    codes = np.full(len(known), -1)
+    used, codes[known] = np.unique(np.array(coded)[:, known], axis=1, return_inverse=True)
+    each = [different[at].tolist() for different, at in zip(levels, used, strict=True)]
     labels = each[0] if len(each) == 1 else list(zip(*each, strict=True))
     n = len(design.y)
     _check_groups(groups, labels, codes[:n], codes[n:])

@@ -18,13 +18,13 @@ import pandas as pd
 
 from ..errors import FormulaError, InputError
 from . import formulas
-from .design import Unseen
-from .factors import both_sides_of_parts, evaluate
+from .design import Unseen, checked_frame
+from .factors import Table, depending, evaluate, learn_sides, learning
 from .formulas import formula_errors
-from .frames import as_frame, check_column, check_finite, listed, plain_columns
+from .frames import as_frame, check_finite, listed
 from .frozen_design import FrozenDesign
 from .table_files import read_table
-from .units import ColumnKinds, ColumnStatistics, ColumnUnits
+from .units import ColumnKinds, ColumnStatistics, ColumnUnits, units_from
 
 _BLOCK = 2**20  # numbers that are read at a time
 
@@ -105,13 +105,14 @@ class PartedDesign(FrozenDesign):
     Attributes
     ----------
     kinds : ColumnKinds
-        Without numeric parts, which ``statistics`` has the spread of.
-    statistics : ColumnStatistics
+        Without numeric parts.
+    units : tuple
+        What `column_units` gives for all rows.
     """
 
     kinds: ColumnKinds
     _used: int
-    statistics: ColumnStatistics
+    units: tuple[ColumnUnits, np.ndarray]
 
     @property
     def count_dropped(self) -> int:
@@ -128,125 +129,77 @@ def learn_design(
 ) -> tuple[PartedDesign, StoredRows]:
     """The design of a formula learned from parts, and its rows."""
     sides = formulas.sides_of(formula)
-    left, right = map(formulas.codes_of, sides)
-    used = formulas.names_in(*left, *right)
+    used = formulas.names_in(*(code for side in sides for code in formulas.codes_of(side)))
     names, columns = formulas.taken_from(scope, used - set(parts.columns), pd.RangeIndex(0))
     if columns:
         raise FormulaError(
             f"formula={formula!r} takes {listed(sorted(columns), 'Series')} of the calling scope, which "
             "cannot be matched to rows that come in parts: make it a column"
         )
-
     loaders = parts.loaders([column for column in parts.columns if column in used])
 
     def frames() -> Iterator[pd.DataFrame]:
         for load in loaders:
             frame = as_frame(load(), "data")
-            if not len(frame):
-                continue
-            plain = pd.DataFrame(plain_columns(frame, used, "data"), index=frame.index, copy=False)
-            for code in left + right:
-                name, category = formulas.column_of(code)
-                if name in plain.columns:
-                    check_column(plain[name], name, code in left, category)
-            yield plain
+            if len(frame):
+                yield checked_frame(frame, sides)
 
     first = next(frames(), None)
     if first is None:
         raise InputError("data has 0 rows: give a frame with training rows")
-    try:
-        responses, info = both_sides_of_parts(formula, sides, frames, names)
-    except FormulaError as error:
-        hint = formulas.formula_hint(formula, pd.Index(parts.columns), str(error))
-        if not hint:
-            raise
-        raise FormulaError(f"{error}\nHint: {hint}.") from error
-    if len(responses.column_names) > 1:
+    with formulas.hints(formula, parts.columns), learning(formula):
+        infos = learn_sides(formula, sides, lambda: map(Table, frames()), names)
+    responses = infos[0].column_names
+    if len(responses) > 1:
         raise FormulaError(
-            f"formula={formula!r} has {len(responses.column_names)} responses, and rows that come in parts "
-            "are fitted one response at a time: call fit once for each"
+            f"formula={formula!r} has {len(responses)} responses, and rows that come in parts are fitted "
+            "one response at a time: call fit once for each"
         )
     design = object.__new__(PartedDesign)
-    response = responses.column_names[0]
-    known = {"formula": formula, "names": list(info.column_names), "response": response}
-    known |= {"transformed": not formulas.is_column(response, first.columns), "unseen": "raise"}
-    known |= {"_info": info, "_left": responses, "_outside": (), "_place": 0, "_scope": names}
-    known |= {"predictors": formulas.columns_in(right, first.columns)}
-    known |= {"_responding": formulas.columns_in(left, first.columns)}
-    design.__dict__.update(known)
-    rows = _stored(design, frames(), first.iloc[:0], missing)
+    design._take(formula, sides, names, infos, first.iloc[:0])
+    rows = _stored(design, frames(), missing)
     return design.leaving_unseen(unseen), rows
 
 
-def _stored(
-    design: PartedDesign, frames: Iterator[pd.DataFrame], empty: pd.DataFrame, missing: str
-) -> StoredRows:
+def _stored(design: PartedDesign, frames: Iterator[pd.DataFrame], missing: str) -> StoredRows:
     """The rows of a design, in files; the design is told what can be said of them all."""
     rows = StoredRows()
     infos = [design._left, design._info]
     statistics, ranges, count = [], [], 0
     for frame in frames:
         with formula_errors(f"data cannot be put through {design.formula!r}"):
-            made = evaluate(infos, frame, frame.index, "drop")
+            made = evaluate(infos, Table(frame), frame.index)
         Y, X = (made.matrix(info) for info in infos)
         if missing == "raise" and len(X) < len(frame):
             columns = [column for column in frame.columns if frame[column].isna().any()]
             raise InputError(
                 f"data has missing values in {listed(columns, 'column')}: fill them, or use missing='drop'"
             )
+        if odd := depending(design._info, X, frame, made.kept):
+            raise FormulaError(
+                f"formula={design.formula!r} has {listed(odd, 'column')} whose values depend on what other "
+                "rows are there, so that each part would have its own: write center(x) or standardize(x), "
+                "or make it a column"
+            )
         index = frame.index[made.kept]
-        check_finite(Y, [design.response], index, "data")
+        check_finite(Y, design.responses_named, index, "data")
         check_finite(X, design.names, index, "data")
         count += len(frame)
         if len(X):
             kinds = made.kinds(design._info)
             rows.add(X, Y[:, 0])
-            statistics.append(_Summary.of(np.column_stack([X, Y, *kinds.parts.values()])))
+            others = np.column_stack([Y, *kinds.parts.values()])
+            statistics.append((ColumnStatistics.of(X, ~kinds.categorical), ColumnStatistics.of(others)))
             ranges.append(frame[design.predictors].iloc[made.kept].select_dtypes("number"))
             ranges = [pd.concat(ranges).agg(["min", "max"])] if len(ranges[0].columns) else ranges[:1]
     if rows.n < 2:
         raise InputError(f"data has {rows.n} complete rows (of {count}): at least 2 are needed")
-    known = _joined(statistics)
-    p = len(design.names)
-    spread = dict(zip(kinds.parts, known.sd[p + 1 :].tolist(), strict=True))
-    design.statistics = ColumnStatistics(
-        known.mean[:p], known.sd[:p], known.low[:p], known.high[:p], known.two_values[:p], spread
-    )
+    known, beside = map(ColumnStatistics.joined, zip(*statistics, strict=True))
     plain = ColumnKinds(kinds.intercept, kinds.categorical)
+    design.units = units_from(known, dict(zip(kinds.parts, beside.sd[1:].tolist(), strict=True)), plain)
     numeric = ranges[0] if len(ranges[0].columns) else None
-    design.hold(empty, numeric, count, plain, (known.low[p], known.high[p]))
+    design.hold(design._frame, numeric, count, plain)
+    design._Y = np.array([beside.low[:1], beside.high[:1]])
+    design._choose(0)
     design._used = rows.n
     return rows
-
-
-@dataclass(frozen=True)
-class _Summary:
-    """Count, mean, squared distances from it, ends of columns, and whether there are no values between."""
-
-    count: int
-    mean: np.ndarray
-    squares: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    two_values: np.ndarray
-
-    @classmethod
-    def of(cls, X: np.ndarray) -> "_Summary":
-        mean, low, high = X.mean(axis=0), X.min(axis=0), X.max(axis=0)
-        squares = np.square(X - mean).sum(axis=0)
-        return cls(len(X), mean, squares, low, high, np.all((low == X) | (high == X), axis=0))
-
-
-def _joined(parts: list[_Summary]) -> ColumnStatistics:
-    """The statistics of all rows from those of parts of them."""
-    counts = np.array([part.count for part in parts])[:, None]
-    means, squares, lows, highs, two = (
-        np.array([getattr(part, name) for part in parts])
-        for name in ("mean", "squares", "low", "high", "two_values")
-    )
-    total = counts.sum()
-    mean = (counts * means).sum(axis=0) / total
-    sd = np.sqrt((squares + counts * np.square(means - mean)).sum(axis=0) / total)
-    low, high = lows.min(axis=0), highs.max(axis=0)
-    ends = [(each == low) | (each == high) for each in (lows, highs)]
-    return ColumnStatistics(mean, sd, low, high, np.all(two & ends[0] & ends[1], axis=0), {})

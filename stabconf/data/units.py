@@ -8,7 +8,7 @@ deviation would let a training row that owns it fit itself where a new row canno
 too little.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -134,21 +134,8 @@ def column_units(
     p = X.shape[1]
     if not standardize:
         return ColumnUnits(np.zeros(p), np.ones(p)), np.zeros(p, dtype=bool)
-    columns = np.ascontiguousarray(X.T)  # whose statistics take a quarter of the time
-    low = columns.min(axis=1)
-    high = columns.max(axis=1)
-    middle = columns.mean(axis=1)
-    two_values, sd = np.zeros(p, dtype=bool), np.ones(p)
-    for j in np.flatnonzero(~kinds.categorical).tolist():  # whose scale is their own
-        some, column = columns[j, :_FIRST], columns[j]
-        two_values[j] = np.all((some == low[j]) | (some == high[j])) and np.all(
-            (column == low[j]) | (column == high[j])
-        )
-        from_middle = column - middle[j]
-        sd[j] = np.sqrt(from_middle @ from_middle / len(column))
-    mean = np.zeros(p) if kinds.intercept is None else middle
-    parts = {j: float(np.std(part)) for j, part in kinds.parts.items()}
-    return units_from(ColumnStatistics(mean, sd, low, high, two_values, parts), kinds)
+    spread = {j: float(np.std(part)) for j, part in kinds.parts.items()}
+    return units_from(ColumnStatistics.of(X, ~kinds.categorical), spread, kinds)
 
 
 @dataclass(frozen=True)
@@ -157,30 +144,68 @@ class ColumnStatistics:
 
     Attributes
     ----------
+    count : int
+        Number of rows.
     mean, sd, low, high : (p,) arrays
     two_values : (p,) array of bool
         Columns without a value but ``low`` and ``high``.
-    parts : dict
-        Standard deviations of the numeric parts of columns, see `ColumnKinds`.
     """
 
+    count: int
     mean: np.ndarray
     sd: np.ndarray
     low: np.ndarray
     high: np.ndarray
     two_values: np.ndarray
-    parts: dict[int, float]
+
+    @classmethod
+    def of(cls, X: np.ndarray, own: np.ndarray | slice = slice(None)) -> "ColumnStatistics":
+        """Those of rows (n, p); ``sd`` and ``two_values`` of columns ``own`` alone, else 1 and False."""
+        columns = np.ascontiguousarray(X.T)  # whose statistics take a quarter of the time
+        low = columns.min(axis=1)
+        high = columns.max(axis=1)
+        mean = columns.mean(axis=1)
+        p = len(columns)
+        two_values, sd = np.zeros(p, dtype=bool), np.ones(p)
+        for j in np.arange(p)[own].tolist():
+            some, column = columns[j, :_FIRST], columns[j]
+            two_values[j] = np.all((some == low[j]) | (some == high[j])) and np.all(
+                (column == low[j]) | (column == high[j])
+            )
+            from_mean = column - mean[j]
+            sd[j] = np.sqrt(from_mean @ from_mean / len(column))
+        return cls(len(X), mean, sd, low, high, two_values)
+
+    @classmethod
+    def joined(cls, parts: Sequence["ColumnStatistics"]) -> "ColumnStatistics":
+        """Those of all rows, from those of parts of them."""
+        counts = [part.count for part in parts]
+        low = np.min([part.low for part in parts], axis=0)
+        high = np.max([part.high for part in parts], axis=0)
+        mean = np.average([part.mean for part in parts], axis=0, weights=counts)
+        squares = [part.sd**2 + (part.mean - mean) ** 2 for part in parts]
+        two_values = [
+            part.two_values
+            & ((part.low == low) | (part.low == high))
+            & ((part.high == low) | (part.high == high))
+            for part in parts
+        ]
+        sd = np.sqrt(np.average(squares, axis=0, weights=counts))
+        return cls(sum(counts), mean, sd, low, high, np.all(two_values, axis=0))
 
 
-def units_from(known: ColumnStatistics, kinds: ColumnKinds) -> tuple[ColumnUnits, np.ndarray]:
-    """`column_units` from statistics of the columns."""
+def units_from(
+    known: ColumnStatistics, spread: Mapping[int, float], kinds: ColumnKinds
+) -> tuple[ColumnUnits, np.ndarray]:
+    """`column_units` from statistics of the columns, and standard deviations of the numeric parts of
+    columns, see `ColumnKinds`."""
     low, high = known.low, known.high
     mean = np.zeros(len(low))
     constant = high - low <= 1e-13 * np.maximum(np.abs(low), np.abs(high))
     scale = np.where(known.two_values, (high - low) / 2.0, known.sd)
     scale[constant] = 1.0
     scale[kinds.categorical] = _INDICATOR
-    for j, sd in known.parts.items():
+    for j, sd in spread.items():
         scale[j] = _INDICATOR * (sd or 1.0)
     if kinds.intercept is not None:
         mean = known.mean.copy()

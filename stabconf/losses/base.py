@@ -124,13 +124,10 @@ class Loss:
         """The loss of residuals whose spread is ``unit``: parameters count in that unit."""
         return self
 
-    def rescaled(self, unit: float) -> tuple[Self, float] | None:
-        """A loss and a factor with ``l(unit * r) == factor * loss(r)``; None where there are none."""
+    def rescaled(self, unit: float) -> "tuple[Loss, float] | None":
+        """A loss, a simpler one if possible, and a factor with ``l(unit * r) == factor * loss(r)``; None
+        where there are none."""
         return None if self.degree is None else (self.in_unit(1.0 / unit), unit**self.degree)
-
-    def simplest(self) -> "tuple[Loss, float]":
-        """A loss that this one is a multiple of, and the factor; itself where there is no simpler one."""
-        return self, 1.0
 
     def describe(self) -> str:
         """The loss as a user would write it."""

@@ -193,11 +193,8 @@ class Power(FallingCurvature):
         lad = ", or loss='lad', which is |r| itself" if self.q == 1 else ""
         require(ok, "q", self.q, f"give an exponent in (1, 2]{lad}")
 
-    def rescaled(self, unit: float) -> tuple[Self, float]:
-        return self, unit**self.q
-
-    def simplest(self) -> tuple[Loss, float]:
-        return (Squared(), 2.0) if self.q == 2 else (self, 1.0)
+    def rescaled(self, unit: float) -> tuple[Loss, float]:
+        return (Squared(), 2.0 * unit**2) if self.q == 2 else (self, unit**self.q)
 
     def value(self, r: ArrayLike) -> np.ndarray:
         return np.abs(r) ** self.q

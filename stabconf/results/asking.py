@@ -158,6 +158,11 @@ def ask_intervals(
     ``centre=True`` adds a column for tables and figures: predictions of the fit that made the intervals.
     """
     if hasattr(type(exog), "map_partitions"):  # a frame of dask
+        if "to" in options:
+            raise InputTypeError(
+                f"to={options['to']!r} is for rows in memory, and the answer to a frame of dask is one of "
+                "dask: drop to=, or give exog.compute()"
+            )
         options |= {"alpha": check_one_alpha(alpha), "method": method, "side": side}
         return results._by_partition(exog, "conf_int_conformal", **options)
     exog, to, centre = collected(exog), options.pop("to", "pandas"), options.pop("centre", False)
@@ -202,7 +207,7 @@ def ask_intervals(
             frames[-1]["centre"] = mean if units is None else units.back(mean)
     if len(designs) > 1:
         frames = [box_frame(frames[at : at + len(designs)]) for at in range(0, len(frames), len(designs))]
-    asked = None if ranking is None or parts is None else ranking.asked_for(complete)
+    asked = None if ranking is None or parts is None else replace(ranking, asked=complete)
     if formula is None or not warn_of_thresholds(made, formula, index[complete]):
         warn_about(made, results.model, asked)
     return in_kind(frames[0] if single else level_frame(frames, alphas), to)

@@ -238,11 +238,12 @@ class BaseResults(SavedResults):
         -------
         DataFrame
             ``lower`` and ``upper`` on the index of ``exog``; NaN where a row has a missing value. Its
-            ``attrs`` hold method, guarantee, the share of the width that is owed to stability, under
-            ``tol`` by how much an interval may be wider than the exact one at an end, at most (None where
-            unknown), under ``loose`` the same for rows where it is larger than for most, by row label,
-            under ``pieces`` the parts of those sets that are not intervals, by row label, and under
-            ``empty`` the labels of rows whose set is empty (their ends are NaN).
+            ``attrs`` hold method, guarantee, under ``promise`` the coverage in it (NaN where none is
+            certified), the share of the width that is owed to stability, under ``tol`` by how much an
+            interval may be wider than the exact one at an end, at most (None where unknown), under
+            ``loose`` the same for rows where it is larger than for most, by row label, under ``pieces`` the
+            parts of those sets that are not intervals, by row label, and under ``empty`` the labels of rows
+            whose set is empty (their ends are NaN).
 
         Examples
         --------
@@ -302,6 +303,10 @@ class BaseResults(SavedResults):
     def _prediction_columns(self, exog: New, units: Units = None) -> pd.DataFrame:
         """What `Prediction.summary_frame` shows beside the intervals, ``mean`` first."""
         return self.predict(exog, units).rename("mean").to_frame()
+
+    def _covariates(self, rows: np.ndarray) -> np.ndarray:
+        """Of rows as they are fitted (m, p) the columns that the formula makes."""
+        return rows
 
     def _described(self) -> str:
         """The model in a few words."""

@@ -16,7 +16,7 @@ from ..data.design import Design, build_design
 from ..data.formulas import caller_scope
 from ..data.frames import copied, listed, warn_of_levels
 from ..data.parts import TableParts, learn_design
-from ..data.units import ColumnUnits, column_units, units_from
+from ..data.units import ColumnUnits, column_units
 from ..errors import ConvergenceWarning, DataWarning, InputError, InputTypeError, warn_user
 from ..losses import Loss, Quantile, as_loss
 from ..penalties import Penalty, as_penalty
@@ -218,7 +218,7 @@ def _fit_parts(scope: Mapping[str, Any], given: Options, parts: TableParts) -> P
     _check_solving(given)
     design, rows = learn_design(given["formula"], parts, scope, given["missing"], given["unseen"])
     warn_of_levels(design.levels, rows.n)
-    columns, constant = units_from(design.statistics, design.kinds)
+    columns, constant = design.units
     _warn_of_constants(design, constant)
     _warn_of_constant_response(design)
     model = _spec(design, as_loss(given["loss"]), given)
@@ -247,6 +247,13 @@ def _prepare(
     warn_of_levels(design.levels, len(design.y))
     columns, constant = column_units(design.X, design.kinds, bool(given["standardize"]))
     _warn_of_constants(design, constant)
+    if odd := design.depending:
+        warn_user(
+            f"the design has {listed(odd, 'column')} whose values depend on what other rows are there, so "
+            "that a new row has another value alone than among others: write center(x) or standardize(x), "
+            "which learn from training, or make it a column",
+            DataWarning,
+        )
     for each in design.each():
         _warn_of_constant_response(each)
     return _spec(design, loss, given), design, columns

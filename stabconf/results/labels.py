@@ -18,8 +18,11 @@ from ..sets import Intervals
 from ..sets.intervals import Pieces
 
 # Attributes of an interval frame that are those of its `Intervals`; and those that differ by level.
-_KEPT = ("method", "bound", "side", "alpha", "k", "n", "certified", "guarantee", "stability_share")
-PER_LEVEL = {"tol", "loose", "k", "stability_share", "pieces", "empty", "guarantee", "groups"}
+_KEPT = (
+    *("method", "bound", "side", "alpha", "k", "n", "unit"),
+    *("certified", "promise", "guarantee", "stability_share"),
+)
+PER_LEVEL = {"tol", "loose", "k", "stability_share", "pieces", "empty", "promise", "guarantee", "groups"}
 _PER_RESPONSE = ("tol", "loose", "stability_share", "pieces", "empty")
 
 _NAMED = 5  # groups that a warning names

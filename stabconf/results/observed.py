@@ -159,7 +159,8 @@ class ObservedResults(Tables):
             )
         some = rows.take(known)
         fits, fresh = self._parts(some)
-        found = check_rows(fits, fresh, some.responses_as_fitted(y[known]), random_state)
+        responses = some.responses_as_fitted(y[known])
+        found = check_rows(fits, fresh, responses, random_state, self._covariates)
         places = np.flatnonzero(known)
         values = {
             "mean_p": np.mean(found.p, axis=0),
@@ -181,8 +182,9 @@ class ObservedResults(Tables):
 
     def _checked(self, shown: Shown, new: New, options: Options) -> ExchangeabilityCheck | None:
         """The check for a report; None where responses are not known, or where intervals assume less than
-        exchangeability of all rows: with groups, or with weights of a shift."""
+        exchangeability of all rows: with groups, clusters, or weights of a shift."""
         less = any(options.get(name) is not None for name in ("groups", "weights"))
+        less |= shown.attrs["unit"] == "clusters"
         if less or new is None or shown.y is None or np.isnan(shown.hits).all():
             return None
         try:

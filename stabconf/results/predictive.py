@@ -17,7 +17,7 @@ from ..data.response_units import as_units
 from ..errors import InputError, InputTypeError
 from ..rank import conformal_rank
 from ..sets.intervals import assumed
-from ..show.plots import draw_predictive
+from ..show.plots.candidate_plots import draw_predictive
 from .candidates import ask_one_sided
 from .options import Level, New, Options, Units
 
@@ -107,11 +107,11 @@ class Predictive:
         """Rows (bools) where the band is wider than 1/N over a range of responses: a share falls there, or
         training rows tie."""
         upper, lower = self._steps("upper"), self._steps("lower")
-        finite = np.where(np.isfinite(upper), upper, np.nan)
-        quarter, three = (finite[:, int(share * (self.nobs - 1))] for share in (0.25, 0.75))
-        gap = upper - lower
-        gap[upper == lower] = 0.0  # infinite ones
-        return pd.Series((gap > _WIDENED * np.abs(three - quarter)[:, None]).any(axis=1), index=self.index)
+        finite = [row[np.isfinite(row)] for row in upper]
+        spread = [np.ptp(np.quantile(row, [0.25, 0.75])) if len(row) else 0.0 for row in finite]
+        with np.errstate(invalid="ignore"):  # where both are infinite they are the same
+            gap = np.where(upper == lower, 0.0, upper - lower)
+        return pd.Series((gap > _WIDENED * np.array(spread)[:, None]).any(axis=1), index=self.index)
 
     def quantile(self, q: float | Sequence[float], step: Step = "upper") -> pd.Series | pd.DataFrame:
         """Quantiles, at which new responses have a probability of at least q to lie at or below.

@@ -66,6 +66,8 @@ class QuantileResults(EachResults, Figures):
         0  296.6  362.1  423.4
         1    NaN    NaN    NaN
         """
+        if hasattr(type(exog), "map_partitions"):  # a frame of dask
+            return self._by_partition(exog, "predict")
         made = self._predicted(exog)
         back = None if units is None else as_units(units, self._design)
         return made if back is None else made.apply(lambda column: back.back(column.to_numpy()))
@@ -127,6 +129,8 @@ class QuantileResults(EachResults, Figures):
         >>> (ends["upper"] - ends["lower"]).round(0).tolist()
         [133.0, 692.0]
         """
+        if hasattr(type(exog), "map_partitions"):  # a frame of dask
+            return self._by_partition(exog, "conf_int_conformal")
         exog, to = collected(exog), options.pop("to", None)
         low, high = self._check_pair(pair, side)
         out = super().conf_int_conformal(exog, alpha, method, side, pair=pair, **options)

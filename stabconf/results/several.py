@@ -17,7 +17,7 @@ from ..data.units import ColumnUnits
 from ..errors import InputError, InputTypeError
 from ..rank import Peers
 from ..sets import SEVERAL_METHODS, Along, Intervals, SeveralFits, box_conformity, score_unit
-from ..show.plots import draw_pairs
+from ..show.plots.row_plots import draw_pairs
 from ..show.report import Background, Content, collect_joint
 from ..show.shown import Shown, WidthReport, width_report
 from ..show.summary import Summary, summarise_several

@@ -82,9 +82,10 @@ def check_judged(shown: Shown) -> None:
 
 
 def ranks_of(design: Design, new: New, options: Options, shown: Shown) -> Ranks | Leverages | None:
-    """What the coverage of the rows rests on; None without responses to judge, or with weights."""
+    """What the coverage of the rows rests on; None without responses to judge, with weights, or where rows
+    come in clusters, which vary more than independent rows."""
     attrs, y = shown.attrs, shown.y
-    if y is None or options.get("weights") is not None:
+    if y is None or options.get("weights") is not None or attrs["unit"] == "clusters":
         return None
     if options.get("conditional") is not None:
         trained, rows = design.along(options["conditional"], new)

@@ -11,7 +11,7 @@ import pandas as pd
 from ..errors import InputError
 from ..losses import Loss
 from ..sets import Fits, row_tau
-from ..show.plots import draw_influence
+from ..show.plots.spread_plots import draw_influence
 from ..show.summary import constants_note
 from ..stability import BOUNDS, default_bound, named_constants
 from .figures import Axes, Figures

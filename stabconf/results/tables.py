@@ -160,8 +160,9 @@ class Tables(BaseResults):
         target = check_path(path)
         groups = self._groups(new, by)
         shown = self._shown(new, alpha, response, options)
-        rows = None if new is None else self._rows(new)[0].as_fitted
-        about = Background.of(self.model.formula, self._design, self._rows(None)[0].as_fitted, rows)
+        trained = self._covariates(self._rows(None)[0].as_fitted)
+        rows = None if new is None else self._covariates(self._rows(new)[0].as_fitted)
+        about = Background.of(self.model.formula, self._design, trained, rows)
         return write_report(target, self._content(shown, groups, about, new, options))
 
     def _shown(self, new: New, alpha: Level, response: Any, options: Options) -> list[Shown]:

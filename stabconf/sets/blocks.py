@@ -5,7 +5,7 @@ As `fit_rows` and `FrozenSets.of`, for more training rows than memory holds; `Pa
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ..errors import AssumptionError
 from ..losses import LAD, Loss
 from ..rank import ceil_rank, kth_of_blocks
 from ..solvers import BlockProblem, Problem, Solution, TieBreak, minimise_blocks
-from ..stability import BlockFit, default_bound, frozen_fit
+from ..stability import BlockFit
 from ..threads import one_thread
 from .fits import LEARNED
 from .frozen import FrozenSets, stable_tables
@@ -142,6 +142,5 @@ def tables_of_blocks(rows: BlockRows, fitted: Fitted, alphas: Collection[float],
     problem = rows.problem(loss, fitted.centre, fitted.scale)
     stub = Problem(rows.sample[0][:1], np.empty(0), loss, rows.ridge, np.zeros(len(rows.ridge)))
     base = BlockFit(stub, fitted.solution, fitted.centre, fitted.scale, blocks=problem)
-    score, bound = as_score(None, loss, side), default_bound(loss)
-    tables = stable_tables(alphas, rows.n, loss, partial(frozen_fit, base, bound, score))
+    tables = stable_tables(base, alphas, as_score(None, loss, side))
     return FrozenSets(rows.n, loss, LEARNED, TieBreak(), tables, None)

@@ -67,4 +67,4 @@ class Clusters:
             f"({self.name}) are exchangeable, and rows within each"
         )
         k = conformal_rank(intervals.alpha, count)
-        return replace(intervals, k=k, n=count, unit="clusters", guarantee=says)
+        return replace(intervals, k=k, n=count, unit="clusters", promise=share, guarantee=says)

@@ -13,6 +13,7 @@ Bonferroni has it.
 """
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,11 +66,16 @@ class Evidence:
 
 
 def check_rows(
-    fits: Any, rows: np.ndarray, responses: np.ndarray, random_state: int | np.random.Generator
+    fits: Any,
+    rows: np.ndarray,
+    responses: np.ndarray,
+    random_state: int | np.random.Generator,
+    covariates: Callable[[np.ndarray], np.ndarray],
 ) -> Evidence:
     """`Evidence` of complete new rows (m, p), in their order, with responses (m,).
 
-    ``fits`` has the training rows and ``predictor``, a fit to some of them.
+    ``fits`` has the training rows and ``predictor``, a fit to some of them; ``covariates`` are the columns
+    of rows that tell how far out they lie.
     """
     count = fits.n // 2
     if count < 1 or fits.n < 3:
@@ -81,7 +87,7 @@ def check_rows(
     y = np.concatenate([fits.y[reference], responses])
     # One call for both kinds of rows: they must be scored alike, to the last digit.
     residuals = _rounded(y - fits.predictor(fitted)(X), 1e-11 * float(np.max(np.abs(fits.y[fitted]))))
-    far = _rounded(_distances(fits.X[fitted], X), 1e-9 * X.shape[1])
+    far = _rounded(_distances(covariates(fits.X[fitted]), covariates(X)), 1e-9 * X.shape[1])
     scores = np.column_stack([residuals, np.abs(residuals), far])
     return weigh(scores[:count], scores[count:], random, len(fitted))
 

@@ -119,26 +119,16 @@ class Fits:
         return self.in_unit(location_scale(self.y, None)[1])
 
     def in_unit(self, unit: float) -> "Fits":
-        """The same fits of responses in another unit; in their own where the loss has no other."""
+        """The same fits of responses in another unit, by the simplest loss; in their own where the loss
+        has no other."""
         ratio = unit / self.scale
         known = self.loss.rescaled(ratio)
-        if known is None or ratio == 1.0:
+        if known in (None, (self.loss, 1.0)):
             return self
         loss, factor = known
         ridge, lasso = self.ridge * ratio**2 / factor, self.lasso * ratio / factor
         start = self.start / ratio
         return replace(self, loss=loss, ridge=ridge, lasso=lasso, scale=unit, start=start, solved=None)
-
-    def __post_init__(self) -> None:
-        simplest, factor = self.loss.simplest()
-        if simplest is not self.loss:
-            for name, value in (
-                ("loss", simplest),
-                ("ridge", self.ridge / factor),
-                ("lasso", self.lasso / factor),
-                ("solved", None),
-            ):
-                object.__setattr__(self, name, value)
 
     @property
     def n(self) -> int:

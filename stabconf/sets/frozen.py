@@ -6,7 +6,6 @@ on the side that they were made for, with the same numbers.
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,14 @@ import numpy as np
 from ..losses import Loss
 from ..rank import Peers, Rank
 from ..solvers import TieBreak
-from ..stability import FrozenFit, default_bound, frozen_fit
+from ..stability import BaseFit, FrozenFit, default_bound, frozen_fit
 from ..threads import one_thread
 from .enclosure import bound_of, enclosed
 from .fits import Fits
 from .heldout import ends_around, fit_without, split_units
 from .intervals import Intervals, ranked_intervals
 from .request import Method, Request
-from .score import Side
+from .score import Score, Side
 
 _ENTRIES = 180_000  # numbers of stable tables, which are below 1.5 MB
 
@@ -107,8 +106,8 @@ class FrozenSets:
         asked = Request.of(fits, fits.X[:0], tuple(alphas), side=side, **options)
         stable: dict[float, _Table] = {}
         if "stable" in methods:
-            freeze = partial(frozen_fit, fits.base, bound_of(fits), asked.score)
-            stable = stable_tables(alphas, fits.n, fits.loss, freeze)
+            bound_of(fits)  # refuses where its assumptions fail
+            stable = stable_tables(fits.base, alphas, asked.score)
         split = SplitTable.of(fits, asked) if "split" in methods else None
         return cls(fits.n, fits.loss, fits.given, fits.ties, stable, split)
 
@@ -117,16 +116,11 @@ class FrozenSets:
         return self.ties.coordinates(rows), self.ties.outside(rows)
 
 
-def stable_tables(
-    alphas: Collection[float], n: int, loss: Loss, freeze: Callable[[Rank, int], tuple[FrozenFit, int]]
-) -> dict[float, _Table]:
-    """A table for each level; ``freeze`` makes the fit for an order statistic, with so many entries, and
-    counts the rows below it that are not kept."""
-    tables = {}
-    for alpha in alphas:
-        made, below = freeze(Peers(n).rank(alpha), _ENTRIES // len(alphas))
-        tables[alpha] = _Table(made, loss, below)
-    return tables
+def stable_tables(base: BaseFit, alphas: Collection[float], score: Score) -> dict[float, _Table]:
+    """A table for each level."""
+    bound, entries = default_bound(base.problem.loss), _ENTRIES // max(1, len(alphas))
+    made = {alpha: frozen_fit(base, bound, score, Peers(base.n).rank(alpha), entries) for alpha in alphas}
+    return {alpha: _Table(fit, fit.problem.loss, below) for alpha, (fit, below) in made.items()}
 
 
 def _stable(fits: FrozenSets, asked: Request) -> list[Intervals]:

@@ -228,8 +228,9 @@ def _fold_intervals(
         sets = [_agreed(*ends, least) for ends in zip(low, high, strict=True)]
         lower[part], upper[part], apart = hulls(sets)
         pieces |= {part.start + i: found for i, found in apart.items()}
-    words = _guarantee(alpha, peers, predictions.shape[1])
-    more = {"pieces": pieces, "guarantee": words, "centre": np.median(predictions[rows], axis=1)}
+    promise, words = _promise(alpha, peers, predictions.shape[1])
+    more: dict[str, Any] = {"pieces": pieces, "promise": promise, "guarantee": words}
+    more["centre"] = np.median(predictions[rows], axis=1)
     return ranked_intervals(lower, upper, peers, alpha, asked.side, method, **more)
 
 
@@ -244,8 +245,8 @@ def _agreed(low: np.ndarray, high: np.ndarray, least: float) -> list[tuple[float
     return list(zip(ends[order][begins].tolist(), ends[order][stops].tolist(), strict=True))
 
 
-def _guarantee(alpha: float, peers: Peers, folds: int) -> str:
-    """What is known of K-fold methods (Barber, Candes, Ramdas and Tibshirani, 2021), in words.
+def _promise(alpha: float, peers: Peers, folds: int) -> tuple[float, str]:
+    """The coverage known of K-fold methods (Barber, Candes, Ramdas and Tibshirani, 2021), also in words.
 
     Within a group the p-value is the average of the folds' p-values, weighted by how many of its rows
     each has; twice an average of p-values is one.
@@ -258,4 +259,4 @@ def _guarantee(alpha: float, peers: Peers, folds: int) -> str:
     level = max(0.0, 1.0 - 2.0 * alpha - loss)
     much = "a little" if peers.which is None else f"{loss:.2g}"
     words = f"1 - 2 alpha, less {much} for folds" if loss else "1 - 2 alpha"
-    return f"covers with probability at least {level:.3g} ({words}){assumed(peers)}"
+    return level, f"covers with probability at least {level:.3g} ({words}){assumed(peers)}"

@@ -45,6 +45,8 @@ class Intervals:
     certified : bool
     guarantee : str
         The coverage statement, in words.
+    promise : float
+        The coverage in that statement: 1 - alpha, or less; NaN where nothing is certified.
     inner_lower, inner_upper : (m,) arrays or None
         An interval contained in the exact set; NaN where none could be certified.
     surcharge : (m,) array
@@ -76,6 +78,7 @@ class Intervals:
     bound: str | None = None
     certified: bool = True
     guarantee: str = ""
+    promise: float = np.nan
     inner_lower: np.ndarray | None = None
     inner_upper: np.ndarray | None = None
     surcharge: np.ndarray | float = 0.0
@@ -167,7 +170,8 @@ def ranked_intervals(
     """`Intervals` of rows ranked among some `Peers`; sets that are the whole line are opened."""
     if inner is not None:
         more |= {"inner_lower": inner[0], "inner_upper": inner[1]}
-    more = {"guarantee": guarantee(alpha, peers), **more}
+    promise = 1.0 - alpha if more.get("certified", True) else np.nan
+    more = {"guarantee": guarantee(alpha, peers), "promise": promise, **more}
     made = Intervals(lower, upper, peers.place(alpha), peers.size, alpha, side, method, **more)
     is_open = np.broadcast_to(peers.open(alpha), len(lower))
     if not is_open.any():
@@ -226,12 +230,13 @@ def cut(intervals: Intervals, y: np.ndarray, least: int) -> Intervals:
     if intervals.inner_lower is not None and intervals.inner_upper is not None:
         ends["inner_lower"], ends["inner_upper"] = within(intervals.inner_lower, intervals.inner_upper)
     ends["surcharge"] = np.fmin(intervals.surcharge, np.nan_to_num(ends["upper"] - ends["lower"]))
-    sides = 2 if intervals.side == "two-sided" else 1
+    loss = (2 if intervals.side == "two-sided" else 1) / (least + 1)
     words = (
-        f"{intervals.guarantee}; less {sides / (least + 1):.2g} for responses beyond the training range, "
+        f"{intervals.guarantee}; less {loss:.2g} for responses beyond the training range, "
         "which are left out"
     )
-    return replace(intervals, **ends, pieces=pieces, guarantee=words)
+    promise = max(0.0, intervals.promise - loss)
+    return replace(intervals, **ends, pieces=pieces, guarantee=words, promise=promise)
 
 
 def join(each: Sequence[Intervals], places: Sequence[np.ndarray]) -> Intervals:

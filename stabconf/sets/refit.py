@@ -118,6 +118,8 @@ def _end(inside: Inside, start: float, direction: int, scale: float, tol: float)
         return direction * np.inf
     while abs(outside - known) > tol * scale:
         z = 0.5 * (known + outside)
+        if z in (known, outside):  # there is no number in between
+            break
         known, outside = (z, outside) if inside(z) else (known, z)
     return outside
 

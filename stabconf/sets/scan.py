@@ -12,7 +12,7 @@ That remainder is quadratic in the distance, so few fits close in on an end of a
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -172,6 +172,12 @@ def _slope_change(loss: Loss, first: float, last: float) -> tuple[float, float]:
     return change, low * high / (low + high) if high > 0 else 0.0
 
 
+def _hull(pieces: Sequence[Piece]) -> Piece:
+    """The ends of intervals together."""
+    lows, highs = zip(*pieces, strict=True)
+    return min(lows), max(highs)
+
+
 class _Walk:
     """Pieces of a set that are found, what is kept for want of a decision, and the fits it took."""
 
@@ -180,12 +186,14 @@ class _Walk:
     ) -> None:
         self.fits, self.row, self.rank, self.score, self.own, self.tol = fits, row, rank, score, own, tol
         self.pieces: list[Piece] = []
-        self.loose = tol
+        self.sure: list[Piece] = []  # those of the pieces that are decided
         self.count = 0
         self.theta = fits.base.solution.x
         n, p = fits.problem.X.shape
         self.most = max(_WORK / (_STEP + p * p * (n + p)), _LEAST) / 2
         self.middle = self.point(0.0).w
+        if not score.sign:  # a size of 0 is the smallest
+            self.sure.append((self.middle, self.middle))
 
     def point(self, at: float, start: np.ndarray | None = None) -> TiltedPoint:
         self.count += 1
@@ -193,9 +201,22 @@ class _Walk:
 
     def keep(self, one: float, other: float, decided: bool = True) -> None:
         """Put responses between two of them into the set."""
-        self.pieces.append((min(one, other), max(one, other)))
-        if not decided:
-            self.loose = max(self.loose, abs(other - one))
+        piece = min(one, other), max(one, other)
+        self.pieces.append(piece)
+        if decided:
+            self.sure.append(piece)
+
+    @property
+    def loose(self) -> float:
+        """How far the pieces and their hull may reach beyond the set and its hull."""
+        unsure = [high - low for low, high in set(self.pieces) - set(self.sure)]
+        if not unsure:
+            return self.tol
+        if not self.sure:
+            return math.inf
+        hulls = zip(_hull(self.pieces), _hull(self.sure), strict=True)
+        beyond = [0.0 if one == other else abs(one - other) for one, other in hulls]
+        return max(self.tol, *unsure, *beyond)
 
     def side(self, direction: int, budget: int) -> None:
         """Look at the new residuals on one side of 0, from the outermost inward."""
@@ -224,7 +245,7 @@ class _Walk:
             if at:
                 here = self.point(at, last.theta)
             if inside:
-                self.keep(last.w, here.w if at else self.middle)
+                self.keep(last.w, here.w if at else self.middle, decided=not small)
 
     def _decide(self, here: TiltedPoint, length: float, least: float) -> tuple[float, bool, float]:
         """How far towards 0 all is in the set or all is out of it, which of them, and the length tried.

@@ -12,7 +12,7 @@ import pandas as pd
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
-from .plots import draw_drift
+from .plots.curve_plots import draw_drift
 from .summary import FitSummary
 from .tables import shortened
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..errors import InputError
+from ..data.frames import check_duplicates
 from .coverage import Leverages, Ranks, coverage_line
 from .tables import Table, cell, percent
 
@@ -74,10 +74,8 @@ class Shown:
 
     def column(self, name: Hashable) -> pd.Series:
         """A column (m,)."""
-        values = self.frame[name]
-        if values.ndim > 1:
-            raise InputError(f"new has more than one column {name!r}: rename or drop the duplicates")
-        return values
+        check_duplicates(self.frame, [name], "new")
+        return self.frame[name]
 
     def report(self, groups: pd.DataFrame | None) -> "WidthReport":
         """The `WidthReport` by these groups."""

@@ -17,7 +17,7 @@ from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
 from ..data.design import Design
-from .tables import Table, cell, latex_escaped, percent, shortened, told_apart
+from .tables import Table, cell, latex_escaped, percent, promised, shortened, told_apart
 
 _WIDTH = 78
 _R2 = "Errors are those at the training rows. Pseudo R-squared is 1 - loss of the fit / loss of a constant."
@@ -76,28 +76,20 @@ def summarise(results: _Results, design: Design, solution: Any) -> FitSummary:
     columns = [results.params, results.params_standardized]
     tables = [
         *_fit_tables("Regularised robust regression", results, design, left, _quality(results)),
-        _coefficient_table(design, ["coef", "standardized"], columns),
+        _coefficient_table(design.names, ["coef", "standardized"], columns),
     ]
     return FitSummary(tables, [_R2, *_fit_notes(results, design)])
 
 
 def summarise_parted(results: _Results, design: Any, solution: Any) -> FitSummary:
     """The `Summary` of a fit whose rows are not in memory: what was fitted, and the coefficients."""
-    model = results.model
-    left = [
-        ("Dep. Variable:", shortened(design.response, 20)),
-        *_model_lines(model, model.loss.describe()),
-    ]
-    right = [
-        ("No. Observations:", str(results.nobs)),
-        ("Rows dropped:", str(design.count_dropped)),
-        ("Residual scale:", _number(results.scale)),
-        _converged(results, solution.nit),
-    ]
+    left = _model_lines(results.model, results.model.loss.describe())
+    right = [("Residual scale:", _number(results.scale)), _converged(results, solution.nit)]
     tables = [
-        _formula_table("Regularised robust regression", model.formula),
-        _pairs(None, left, right),
-        _coefficient_table(design, ["coef", "standardized"], [results.params, results.params_standardized]),
+        *_fit_tables("Regularised robust regression", results, design, left, right),
+        _coefficient_table(
+            design.names, ["coef", "standardized"], [results.params, results.params_standardized]
+        ),
     ]
     return FitSummary(tables, _fit_notes(results, design))
 
@@ -115,6 +107,23 @@ def summarise_estimator(results: _Results, design: Design, tau: str | None) -> F
     return FitSummary(tables, notes + _transformed_note(design))
 
 
+def summarise_refitted(results: _Results, design: Design) -> FitSummary:
+    """The `Summary` of a statsmodels model that is fitted again to parts of the rows."""
+    refit, params = results.refit, results.params
+    name, _, part = refit.label.partition(", ")
+    family = refit.fixed.get("family")
+    left = [("Model:", name), *([("Norm:" if family is None else "Family:", part)] if part else [])]
+    left += [] if family is None else [("Link:", type(family.link).__name__)]
+    left += [("Per row:", ", ".join(results.per_row))] if results.per_row else []
+    left = [(what, shortened(value, 18)) for what, value in left]
+    tables = [
+        *_fit_tables("Regression by statsmodels", results, design, left, _quality(results)),
+        _coefficient_table(params.index, ["coef"], [params]),
+    ]
+    notes = ["Coefficients are those of statsmodels; intervals come from refits to parts of the rows."]
+    return FitSummary(tables, notes + _transformed_note(design))
+
+
 def summarise_quantiles(results: _Results, design: Design, fits: Sequence[_Results]) -> FitSummary:
     """The `Summary` of quantile fits, one per level."""
     model = results.model
@@ -123,7 +132,9 @@ def summarise_quantiles(results: _Results, design: Design, fits: Sequence[_Resul
     heads = [f"{level:.2f}" if round(level, 2) == level else f"{level:g}" for level in model.quantiles]
     tables = [
         *_fit_tables("Regularised quantile regression", results, design, left, right),
-        _coefficient_table(design, heads, results.params.to_numpy().T, results.fit_quality["pseudo_r2"]),
+        _coefficient_table(
+            design.names, heads, results.params.to_numpy().T, results.fit_quality["pseudo_r2"]
+        ),
     ]
     notes = [_R2]
     crossing = int(results.crossing().sum())
@@ -140,13 +151,13 @@ def summarise_several(
     fits = list(results.components.values())
     left = _model_lines(results.model, results.model.loss.describe())
     left.append(_converged(results, sum(fit._fitted.solution.nit for fit in fits)))
-    right = [*_row_lines(design), ("Responses:", str(len(fits)))]
+    right = [*_row_lines(results, design), ("Responses:", str(len(fits)))]
     names = told_apart(results.model.responses, 20)
     r2 = [fit.fit_quality["pseudo_r2"] for fit in fits]
     tables = [
         _formula_table("Regularised robust regression of several responses", results.model.formula),
         _pairs(None, left, right),
-        _coefficient_table(design, names, results.params.to_numpy().T, r2),
+        _coefficient_table(design.names, names, results.params.to_numpy().T, r2),
     ]
     notes = [
         "The score of a row is the largest of its residuals in units of their scales; an interval of one "
@@ -156,7 +167,7 @@ def summarise_several(
     ]
     if made:
         first = made[0]
-        asked = [("Coverage:", f"at least {percent(1 - first.alpha)}"), ("Method:", first.method)]
+        asked = [("Coverage:", promised(first.promise)), ("Method:", first.method)]
         rank = [("Order statistic:", f"{first.k} of {first.n}"), ("Infinite:", str(first.open_rows))]
         cells = [
             [_number(fit.scale), _mean_width(each), percent(each.stability_share)]
@@ -175,7 +186,7 @@ def summarise_model(results: _Results, design: Design) -> FitSummary:
     left = [("Model:", recipe.label), ("Penalty:", recipe.penalty.describe())]
     tables = [
         *_fit_tables("Regression by statsmodels", results, design, left, _quality(results)),
-        _coefficient_table(design, ["coef"], [results.params]),
+        _coefficient_table(design.names, ["coef"], [results.params]),
     ]
     notes = [_R2, "Coefficients are those of statsmodels.", *recipe.notes]
     return FitSummary(tables, [*notes, *_transformed_note(design)])
@@ -196,7 +207,7 @@ def add_intervals(
     widths = made.width[np.isfinite(made.width)]
     ends = [_number(value) for value in (widths.min(), widths.max())] if len(widths) else ["inf", "inf"]
     left = [
-        ("Coverage:", f"at least {percent(1 - made.alpha)}"),
+        ("Coverage:", promised(made.promise)),
         ("alpha:", f"{made.alpha:g}"),
         ("Method:", made.method),
     ]
@@ -261,8 +272,8 @@ def _converged(results: _Results, steps: int) -> tuple[str, str]:
     return "Converged:", f"{'yes' if results.converged else 'NO'}, {steps} steps"
 
 
-def _row_lines(design: Design) -> _Pairs:
-    return [("No. Observations:", str(len(design.y))), ("Rows dropped:", str(len(design.dropped)))]
+def _row_lines(results: _Results, design: Design) -> _Pairs:
+    return [("No. Observations:", str(results.nobs)), ("Rows dropped:", str(design.count_dropped))]
 
 
 def _fit_tables(
@@ -271,7 +282,7 @@ def _fit_tables(
     """The formula, and what was fitted, to which rows, and how."""
     fitted = [("Dep. Variable:", shortened(design.response, 18)), *left]
     formula = _formula_table(title, results.model.formula)
-    return [formula, _pairs(None, fitted, [*_row_lines(design), *right])]
+    return [formula, _pairs(None, fitted, [*_row_lines(results, design), *right])]
 
 
 def _formula_table(title: str, formula: str) -> SimpleTable:
@@ -284,11 +295,11 @@ def _formula_table(title: str, formula: str) -> SimpleTable:
 
 
 def _coefficient_table(
-    design: Design, heads: list[str], columns: Iterable[Iterable[float]], r2: Iterable[float] = ()
+    names: Iterable[object], heads: list[str], columns: Iterable[Iterable[float]], r2: Iterable[float] = ()
 ) -> SimpleTable:
     """Coefficients (p,) under each head, and the pseudo-R2 of several fits in a last line."""
     cells = [[_number(value) for value in row] for row in zip(*columns, strict=True)]
-    names = told_apart(design.names, 44)
+    names = told_apart(names, 44)
     if last := [_number(value) for value in r2]:
         cells, names = [*cells, last], [*names, "(pseudo R-squared)"]
     return SimpleTable(cells, heads, names, title=None, txt_fmt=fmt_params)

@@ -90,6 +90,15 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}".removesuffix(".0") + " %"
 
 
+def promised(share: float) -> str:
+    """The coverage that intervals promise, in words; NaN where nothing is certified.
+
+    >>> promised(0.9), promised(float("nan"))
+    ('at least 90 %', 'not certified')
+    """
+    return f"at least {percent(share)}" if not math.isnan(share) else "not certified"
+
+
 def markdown_escaped(text: object) -> str:
     """Text that Markdown shows as it is.
 

@@ -12,6 +12,7 @@ from ..errors import InputError
 from ..threads import one_thread
 from .blocks import BlockProblem, minimise_blocks
 from .borrowed import by_scipy, by_statsmodels
+from .envelope import gram
 from .newton import by_newton
 from .problem import Problem, Solution, TieBreak, certify, smallest_norm, vanishing_ridge
 
@@ -22,6 +23,7 @@ __all__ = [
     "SOLVERS",
     "TieBreak",
     "certify",
+    "gram",
     "minimise",
     "minimise_blocks",
     "smallest_norm",

@@ -154,55 +154,51 @@ def _by_near_rows(
     while True:
         far = np.sort(np.abs(v - X @ theta))
         cut = far[min(math.ceil(size * len(far) / problem.n), len(far) - 1)]
-        small = _near(problem, theta, float(cut), near)
+        small, constant = _near(problem, theta, cut, near)
         guess = loss.prox_slope(small.residuals(theta), width)
         found, steps = multipliers_method(small, start_at(small, theta, guess), max_iter, scale=scale)
         nit += steps
-        made, wrong = _checked(problem, theta, found.theta, found.u, near)
+        slack = _slack(problem, theta, found.theta, near)
         theta = found.theta
-        if not wrong or nit >= max_iter:
-            return _solution(problem, theta, *made, tol, nit)
+        if slack == 0 or nit >= max_iter:
+            e = small.stationarity(theta, found.u, found.u1)
+            fun = small.value(theta, found.r) + constant + slack
+            return _solution(problem, theta, e, slack + max(small.slack(*found), 0.0), fun, tol, nit)
         size *= 2
 
 
-def _near(problem: BlockProblem, theta: np.ndarray, cut: float, near: dict[int, np.ndarray]) -> Problem:
-    """The problem of the rows whose residuals are at most ``cut``, and of those that were near before; the
-    others are its tilt. ``near`` has their places in each block, and is brought up to date."""
+def _near(
+    problem: BlockProblem, theta: np.ndarray, cut: float, near: dict[int, np.ndarray]
+) -> tuple[Problem, float]:
+    """The problem of the rows whose residuals are at most ``cut``, and of those that were near before, with
+    the others as its tilt; and what these add to its objective while none of them changes its side.
+    ``near`` has the rows' places in each block, and is brought up to date."""
     X_near, v_near = [], []
-    tilt = np.zeros(len(theta))
+    tilt, constant = np.zeros(len(theta)), 0.0
     for place, (X, v) in enumerate(problem.rows()):
         r = v - X @ theta
         close = np.abs(r) <= cut
         close[near.get(place, [])] = True
-        tilt -= X.T @ np.where(close, 0.0, problem.loss.derivative(r))
+        slopes = np.where(close, 0.0, problem.loss.derivative(r))
+        tilt -= X.T @ slopes
+        constant += float(v @ slopes)
         near[place] = np.flatnonzero(close)
         X_near.append(X[close])
         v_near.append(v[close])
     rows, responses = np.vstack(X_near), np.concatenate(v_near)
-    return Problem(rows, responses, problem.loss, problem.ridge, np.zeros(len(theta)), tilt)
+    none = np.zeros(len(theta))
+    return Problem(rows, responses, problem.loss, problem.ridge, none, tilt), constant
 
 
-def _checked(
-    problem: BlockProblem, before: np.ndarray, theta: np.ndarray, u: np.ndarray, near: dict[int, np.ndarray]
-) -> tuple[tuple[np.ndarray, float, float], bool]:
-    """Stationarity residual, slack and objective at ``theta`` with multipliers ``u`` of the near rows and
-    the slopes that the others had ``before``; and whether any has changed its side, which is near then."""
-    loss = problem.loss
-    e, slack = problem.ridge * theta, 0.0
-    fun = 0.5 * float(problem.ridge @ np.square(theta))
-    first, wrong = 0, False
+def _slack(
+    problem: BlockProblem, before: np.ndarray, theta: np.ndarray, near: dict[int, np.ndarray]
+) -> float:
+    """Sum of the Fenchel-Young gaps at ``theta`` of the rows that were not near ``before``: 0 where none
+    has changed its side. Those that have are near then."""
+    slack = 0.0
     for place, (X, v) in enumerate(problem.rows()):
-        which = near[place]
-        slopes = loss.derivative(v - X @ before)
-        slopes[which] = u[first : first + len(which)]
-        first += len(which)
-        r = v - X @ theta
-        e = e - X.T @ slopes
-        slack += float(np.sum(loss.fenchel_gap(r, slopes)))
-        fun += float(np.sum(loss.value(r)))
-        off = r * slopes < 0
-        off[which] = False
-        if off.any():
-            wrong = True
-            near[place] = np.union1d(which, np.flatnonzero(off))
-    return (e, max(slack, 0.0), fun), wrong
+        gaps = problem.loss.fenchel_gap(v - X @ theta, problem.loss.derivative(v - X @ before))
+        gaps[near[place]] = 0.0
+        near[place] = np.union1d(near[place], np.flatnonzero(gaps))
+        slack += float(np.sum(gaps))
+    return slack

@@ -5,8 +5,8 @@ together with what may move the fit before any new row does: the solver's statio
 """
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,11 +14,10 @@ from numpy.typing import ArrayLike
 from scipy import linalg
 
 from ..rank import Rank, Scoring, kth_smallest
-from ..solvers import Problem, Solution
+from ..solvers import Problem, Solution, gram
 
 Level = np.ndarray | float  # one per norm, or one for all
 Values = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of rows (b, p) and residuals (b,)
-Norms = Callable[["Metric", np.ndarray], np.ndarray]  # in a metric, of some of the rows of a part
 
 _CHUNK = 16384  # rows per block
 STEEPEST = 1e6  # curvature counted at most, where a loss has an infinite one
@@ -32,6 +31,9 @@ class BaseFit:
     ``problem`` is in units of ``(y - centre) / scale``. ``pinned`` is the slope of a new row's loss at the
     response that it was fitted with, and its pull is then the tilt of ``problem``; 0 for the fit without
     it. ``metrics`` keeps those made for regions of a size.
+
+    What has an entry per row is asked of `parts`: here all rows are one part, in `BlockFit` they come in
+    blocks.
     """
 
     problem: Problem
@@ -73,17 +75,65 @@ class BaseFit:
         u1 = np.where(theta != 0, problem.lasso * np.sign(theta), self.solution.l1_multipliers)
         return problem.stationarity(theta, problem.loss.derivative(self.solution.r), u1)
 
+    def parts(self) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+        """Rows (b, p) and their residuals (b,), part by part."""
+        return [(self.problem.X, self.solution.r)]
+
+    def widths_of(self, X: np.ndarray) -> np.ndarray:
+        """The `widths` of a part (b,)."""
+        return self.widths
+
+    def norms_of(self, X: np.ndarray, metric: "Metric") -> np.ndarray:
+        """The norms of a part (b,) in a metric."""
+        return metric.rows
+
+    def kth(self, of: Values, *ranks: int) -> list[float]:
+        """Order statistics of values of all rows; ``inf`` for a rank above n."""
+        values = of(self.problem.X, self.solution.r)
+        return [float(kth_smallest(values, rank)) for rank in ranks]
+
+    def largest(self, of: Values) -> float:
+        """The largest of values of all rows."""
+        return max(float(np.max(of(*part))) for part in self.parts())
+
     def metric(self, kappa: float | None) -> "Metric":
-        """The `Metric` of a curvature region of size ``kappa``, or of the penalty alone (None)."""
+        """The `Metric` of a curvature region of size ``kappa``, ``inf`` for the whole line, or of the
+        penalty alone (None)."""
         if kappa not in self.metrics:
-            self.metrics[kappa] = _make_metric(self, kappa)
+            self.metrics[kappa] = self._made(kappa)
         return self.metrics[kappa]
+
+    def _made(self, kappa: float | None) -> "Metric":
+        loss, size = self.problem.loss, math.inf if kappa is None else kappa
+
+        def least_curvature(X: np.ndarray, r: np.ndarray) -> np.ndarray:
+            d = np.inf if math.isinf(size) else size * self.widths_of(X)
+            return loss.min_curvature(r - d, r + d)
+
+        def stretched(X: np.ndarray, r: np.ndarray) -> np.ndarray:
+            widths = self.widths_of(X)
+            return np.divide(self.norms_of(X, made), widths, out=np.zeros(len(X)), where=widths > 0)
+
+        flat = kappa is None or (math.isinf(kappa) and not loss.min_curvature(-np.inf, np.inf) > 0)
+        root = inverse_root(self.problem.ridge) if flat else self._root(least_curvature)
+        start = float(root.norms(self.residual[None])[0]) if np.any(self.residual) else 0.0
+        if root.diagonal:  # without curvature: the duality-gap radius belongs to P
+            start = self.solution.radius if loss.kind == "step" else min(start, self.solution.radius)
+        inflation = 1.0 if kappa is None else root.inflation(self.base_root)
+        made = Metric(root, size, root.norms(self.problem.X), 1.0, start, inflation)
+        return made if math.isinf(size) else replace(made, stretch=self.largest(stretched))
+
+    def _root(self, curvature: Values) -> "InverseRoot":
+        """Inverse root of ``H = P + X' diag(curvature) X``; infinite norms where H is singular."""
+        total = np.zeros((len(self.problem.ridge),) * 2)
+        for X, r in self.parts():
+            total += gram(X, np.minimum(curvature(X, r), STEEPEST))
+        return inverse_root(np.diag(self.problem.ridge) + total if total.any() else self.problem.ridge)
 
     @cached_property
     def base_root(self) -> "InverseRoot":
         """Inverse root of the base Hessian."""
-        curvature = np.minimum(self.problem.loss.curvature(self.solution.r), STEEPEST)
-        return _inverse_root(self.problem, curvature)
+        return self._root(lambda X, r: self.problem.loss.curvature(r))
 
     @cached_property
     def finest_region(self) -> float:
@@ -127,15 +177,6 @@ class BaseFit:
             kappa *= 4.0
         return None
 
-    def parts(self) -> Iterator[tuple[np.ndarray, Norms]]:
-        """Residuals of the rows (b,) and their norms, part by part."""
-        yield self.solution.r, lambda metric, which: metric.rows[which]
-
-    def kth(self, of: Values, *ranks: int) -> list[float]:
-        """Order statistics of values of all rows; ``inf`` for a rank above n."""
-        values = of(self.problem.X, self.solution.r)
-        return [float(kth_smallest(values, rank)) for rank in ranks]
-
     def ceilings(self, score: Scoring, rank: Rank, metric: "Metric") -> list[tuple[Level, Level]]:
         """Lines ``height + rise * move`` above the order statistic of upper bounds on the scores.
 
@@ -156,15 +197,16 @@ class BaseFit:
         """Shape of the curvature regions: row norms in the base Hessian's inverse norm (n,)."""
         return self.base_root.norms(self.problem.X)
 
-    @property
+    @cached_property
     def typical_width(self) -> float:
         """Median of `widths`."""
-        return float(np.median(self.widths))
+        middle = (self.n + 1) // 2, self.n // 2 + 1
+        return float(np.mean(self.kth(lambda X, r: self.widths_of(X), *middle)))
 
-    @property
+    @cached_property
     def largest_width(self) -> float:
         """The largest of `widths`."""
-        return float(np.max(self.widths))
+        return self.largest(lambda X, r: self.widths_of(X))
 
 
 @dataclass(frozen=True)
@@ -193,17 +235,6 @@ class InverseRoot:
             return math.inf
         ratio = linalg.solve_triangular(other.W, self.W.T, trans="T", lower=True, check_finite=False)
         return math.sqrt(np.linalg.eigvalsh(ratio @ ratio.T)[-1])
-
-
-def _inverse_root(problem: Problem, curvature: np.ndarray) -> InverseRoot:
-    """Inverse root of ``H = P + X' diag(curvature) X``; infinite norms where H is singular."""
-    if not np.any(curvature):
-        return inverse_root(problem.ridge)
-    hessian = np.diag(problem.ridge)
-    for first in range(0, len(problem.X), _CHUNK):
-        part = problem.X[first : first + _CHUNK] * np.sqrt(curvature[first : first + _CHUNK, None])
-        hessian = hessian + part.T @ part
-    return inverse_root(hessian)
 
 
 def inverse_root(hessian: np.ndarray) -> InverseRoot:
@@ -266,37 +297,3 @@ class Metric:
             return -math.inf
         room = self.kappa / self.stretch if self.stretch > 0 else math.inf  # no row moves at all
         return (room - self.start) / self.inflation
-
-
-def _make_metric(base: BaseFit, kappa: float | None) -> Metric:
-    """``kappa``: a region size, ``inf`` for the whole line, or None for the penalty alone."""
-    problem = base.problem
-    solution = base.solution
-    n = len(problem.v)
-    if kappa is None:
-        curvature = np.zeros(n)
-    else:
-        d = np.inf if math.isinf(kappa) else kappa * base.widths
-        curvature = problem.loss.min_curvature(solution.r - d, solution.r + d)
-        curvature = np.minimum(curvature, STEEPEST)
-    root = _inverse_root(problem, curvature)
-    rows = root.norms(problem.X)
-    stretch = 1.0
-    if kappa and math.isfinite(kappa):  # a region of its own: compare its norms with the base Hessian's
-        ratio = np.divide(rows, base.widths, out=np.zeros(n), where=base.widths > 0)
-        stretch = float(np.max(ratio))
-    return made_metric(base, kappa, root, rows, stretch, bool(np.any(curvature)))
-
-
-def made_metric(
-    base: BaseFit, kappa: float | None, root: InverseRoot, rows: np.ndarray, stretch: float, curved: bool
-) -> Metric:
-    """The `Metric` of a region from its root, norms and stretch; ``curved`` is whether the loss has any
-    curvature in it."""
-    solution = base.solution
-    start = float(root.norms(base.residual[None])[0]) if np.any(base.residual) else 0.0
-    if not curved:  # the duality-gap radius belongs to P
-        start = solution.radius if base.problem.loss.kind == "step" else min(start, solution.radius)
-    size = math.inf if kappa is None else kappa
-    inflation = root.inflation(base.base_root) if kappa else 1.0
-    return Metric(root, size, rows, stretch, start, inflation)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..rank import Rank, Scoring
 from .base_fit import BaseFit, InverseRoot, Level, Metric
+from .constants import needs_range
 from .moves import WORN, region_growth
 
 _FAR = 100.0  # times the largest norm of a training row: up to there curvature regions are kept
@@ -33,7 +34,7 @@ class FrozenFit(BaseFit):
     root : InverseRoot
         Of the base Hessian.
     lines : list
-        What `ceilings` gives.
+        What `ceilings` gives; empty for a Lipschitz loss, which needs none.
     """
 
     count: int = field(kw_only=True)
@@ -78,7 +79,7 @@ def frozen_fit(
     rows: dict[float | None, list[np.ndarray]] = {kappa: [] for kappa in metrics}
     below, above, left = 0, math.inf, count
     stay = dict.fromkeys(metrics, math.inf)
-    for r, norms in base.parts():
+    for X, r in base.parts():
         values = score.values(r)
         kept = np.flatnonzero(np.abs(values - level) <= cut)[:left]
         left -= len(kept)
@@ -89,8 +90,9 @@ def frozen_fit(
         below += len(lower)
         above = min(above, float(np.min(values[upper], initial=math.inf)))
         for kappa, metric in metrics.items():
-            rows[kappa].append(norms(metric, kept))
-            rates = score.norms(norms(metric, lower))
+            norms = base.norms_of(X, metric)
+            rows[kappa].append(norms[kept])
+            rates = score.norms(norms[lower])
             stay[kappa] = min(stay[kappa], _least_move(level - values[lower], rates))
     near = np.concatenate(residuals)
     values, among = score.values(near), Rank(int(rank.mass) - below)
@@ -110,7 +112,7 @@ def frozen_fit(
         count=base.n,
         finest=base.finest_region if bound == "curvature" else 1.0,
         root=base.base_root,
-        lines=base.ceilings(score, rank, metrics[widest]),
+        lines=base.ceilings(score, rank, metrics[widest]) if needs_range(base.problem.loss) else [],
     )
     return made, below
 

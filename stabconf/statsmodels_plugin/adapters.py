@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from statsmodels.base.elastic_net import RegularizedResults
+from statsmodels.discrete.discrete_model import BinaryModel, MultinomialModel
 from statsmodels.genmod.families import Gaussian
 from statsmodels.genmod.generalized_linear_model import GLM
 from statsmodels.regression.linear_model import GLS, OLS, WLS
@@ -56,7 +57,6 @@ _NO_GUARANTEE = {
     "statsmodels.regression.process_regression": _GROUPED,
     "statsmodels.genmod.generalized_estimating_equations": _LABELS,
     "statsmodels.miscmodels.ordinal_model": _LABELS,
-    "statsmodels.discrete.discrete_model": _LABELS,
     "statsmodels.genmod.qif": _GROUPED,
     "statsmodels.genmod.bayes_mixed_glm": _GROUPED,
     "statsmodels.discrete.conditional_models": _GROUPED,
@@ -109,10 +109,12 @@ class Recipe:
 def unwrapped(res: Any) -> Any:
     """The result itself, where statsmodels has wrapped it."""
     res = getattr(res, "_results", res)
-    module = type(res).__module__
-    if not (module.startswith("statsmodels.") or hasattr(getattr(res, "model", None), "endog")):
+    own = type(res).__module__.startswith("statsmodels.") and hasattr(res, "model")
+    if not (own or hasattr(getattr(res, "model", None), "endog")):
+        unfitted = " that is not fitted" if hasattr(res, "endog") else ""
         raise InputTypeError(
-            f"res is a {type(res).__name__}: give a fitted result of statsmodels, smf.ols(...).fit() say"
+            f"res is a {type(res).__name__}{unfitted}: give a fitted result of statsmodels, "
+            "smf.ols(...).fit() say"
         )
     return res
 
@@ -147,6 +149,8 @@ def objective_of(res: Any, penalty: Any = None, l1_ratio: Any = None) -> tuple[D
 def _without_objective(res: Any) -> bool:
     """Whether a model in the registry minimises nothing that is convex, or that new rows fit into."""
     model = res.model
+    if getattr(res, "constraints", None) is not None:
+        return True
     if isinstance(model, RLM):
         return type(model.M) not in _NORMS
     if not isinstance(model, GLM):  # refit=True fits the columns again that a first fit selected
@@ -168,6 +172,8 @@ def unsupported(res: Any) -> AssumptionError:
         for part, found in _NO_GUARANTEE.items()
         if any(module.startswith(f"{part}.") for module in modules)
     ]
+    if isinstance(model, (BinaryModel, MultinomialModel)):
+        reasons.append(_LABELS)
     if isinstance(model, GLS):
         reasons.append(_gls_reason(model))
     if reasons:

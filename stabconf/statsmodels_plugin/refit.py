@@ -36,6 +36,7 @@ Range = tuple[float, float]
 _LINE = (-np.inf, np.inf)
 _SHARE = (0.0, 1.0)
 _COUNT = (0.0, np.inf)
+_SCALAR_EXPOSURE = (discrete_model.NegativeBinomialP, discrete_model.GeneralizedPoisson)  # in predict
 _RANGES = {families.Gaussian: _LINE, families.Binomial: _SHARE}  # all other families: 0 or larger
 
 
@@ -76,13 +77,17 @@ class Refit:
         except Exception as error:
             raise InputError(
                 f"{self.label} cannot be fitted to {len(y)} of the training rows ({error}): use fewer "
-                "terms, or parts with more rows (a smaller calibration=, more folds=)"
+                "terms, join levels that few rows have, or use parts with more rows (a smaller "
+                "calibration=, more folds=); smf.glm with the family fits where a level is lacking, too"
             ) from error
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Predictions (m,) on the scale of the response."""
-        known = tuple(name for name in PREDICTED if name in self.columns)
-        return np.asarray(self.result.predict(self._design(X), **self._given(X, known)))
+        given = self._given(X, tuple(name for name in PREDICTED if name in self.columns))
+        if issubclass(self.kind, _SCALAR_EXPOSURE):
+            given["offset"] = given.get("offset", 0.0) + np.log(given.get("exposure", 1.0))
+            given["exposure"] = 0
+        return np.asarray(self.result.predict(self._design(X), **given))
 
     def _design(self, X: np.ndarray) -> np.ndarray:
         first = min((part.start for part in self.columns.values()), default=X.shape[1])
@@ -161,6 +166,12 @@ def refit_of(
         raise unsupported(res)
     if model.endog is None:
         raise removed("training rows")
+    if getattr(res, "constraints", None) is not None:
+        raise AssumptionError(
+            f"{type(model).__name__} with fit_constrained cannot be fitted to parts of the rows under its "
+            "constraints: write them into the formula, y ~ I(x1 + x2) for equal coefficients say, or take "
+            "what is known into offset="
+        )
     (options_of, span), design = _KINDS[known], design_of(model)
     span = span(model) if callable(span) else span
     _check_response(model, design.y, span)

@@ -22,10 +22,12 @@ from ..results.candidates import PValues
 from ..results.estimator import EstimatorSpec, FittedResults
 from ..results.options import New, Numbers, Side
 from ..sets import HELD_OUT_METHODS, Clusters, EstimatorFits, Intervals, clipped
-from ..show.summary import FitSummary, summarise_estimator
+from ..show.drift import ExchangeabilityCheck
+from ..show.summary import FitSummary, summarise_refitted
 from .refit import PREDICTED, Refit
 
 Input: TypeAlias = str | list[str] | Callable[[pd.DataFrame], Any]
+_LACKING = ("conformity", "conformal_set", "predictive", "predictor", "influence", "tau")
 _AGREE = 1e-6  # of the response's standard deviation
 
 
@@ -86,6 +88,17 @@ class RefittedResults(FittedResults):
         """statsmodels' coefficients."""
         return self._own.copy()
 
+    @property
+    def per_row(self) -> list[str]:
+        """What the model takes per row beside the columns of its formula, where it is not the same for all
+        rows: ``exposure``, say."""
+        first = len(self._design.names)
+        parts = {
+            name: self._taken[:, at.start - first : at.stop - first]
+            for name, at in self.refit.columns.items()
+        }
+        return [name for name, values in parts.items() if np.any(values != values[0])]
+
     @cached_property
     def clusters(self) -> Clusters | None:
         """The groups of the model's rows, where it has some."""
@@ -109,18 +122,40 @@ class RefittedResults(FittedResults):
         frame = self._design.frame_of(exog)
         for name, what in self._inputs.items():
             place = self.refit.columns[name]
-            values = _values(what, frame, name, place.stop - place.start)
-            rows[:, place] = values
+            rows[:, place] = _allowed(name, _values(what, frame, name, place.stop - place.start), index)
         return rows, index
 
     def _fit_summary(self) -> FitSummary:
-        return summarise_estimator(self, self._design, None)
+        return summarise_refitted(self, self._design)
 
     def _p_of(self, side: Side) -> PValues:
         raise AssumptionError(
             f"p-values need fits that have the new row, which refits of {self.refit.label} do not: use "
             "conf_int_conformal"
         )
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _LACKING:
+            raise AttributeError(
+                f"{type(self).__name__} has no {name}, which needs fits that have the new row: use "
+                "conf_int_conformal, or the results of stabconf.fit"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def check_exchangeability(
+        self, new: New, response: Any = None, random_state: int | np.random.Generator = 0
+    ) -> ExchangeabilityCheck:
+        """As `Results.check_exchangeability`; refused where rows come in groups that depend on each
+        other, which no test of single rows can judge."""
+        if self.clusters is not None:
+            raise AssumptionError(
+                f"{self.refit.label} has groups of rows that depend on each other, so that rows are not "
+                "exchangeable one by one: fit one row of each group, or its mean, to check the groups"
+            )
+        return super().check_exchangeability(new, response, random_state)
+
+    def _covariates(self, rows: np.ndarray) -> np.ndarray:
+        return rows[:, : len(self._design.names)]
 
     def _described(self) -> str:
         return self.refit.label
@@ -175,14 +210,30 @@ def _checked(
                     f"{_suggested(values, frame)}"
                 )
             continue
-        if not callable(inputs[name]):
+        try:
             found = _values(inputs[name], frame, name, values.shape[1])
-            if not np.allclose(found, values, equal_nan=True):
-                raise InputError(
-                    f"{name}={inputs[name]!r} is not what the model was fitted with: give "
-                    f"{_suggested(values, frame)}"
-                )
+        except Exception:
+            if not callable(inputs[name]):
+                raise
+            continue  # a callable of new rows alone
+        if not np.allclose(found, values, equal_nan=True):
+            raise InputError(
+                f"{name}={inputs[name]!r} is not what the model was fitted with: give "
+                f"{_suggested(values, frame)}"
+            )
     return dict(inputs)
+
+
+def _allowed(name: str, values: np.ndarray, index: pd.Index) -> np.ndarray:
+    """What predictions take at new rows (m, q); refused where none can be made of it."""
+    strange = np.isinf(values) | (values <= 0 if name == "exposure" else False)
+    rows = np.flatnonzero(strange.any(axis=1))
+    if len(rows):
+        value, must = values[strange][0], "be positive and finite" if name == "exposure" else "be finite"
+        raise InputError(
+            f"{name} of row {index[rows[0]]} is {value:g}, and it must {must}: correct or drop it"
+        )
+    return values
 
 
 def _suggested(values: np.ndarray, frame: pd.DataFrame) -> str:

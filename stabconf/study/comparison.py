@@ -28,7 +28,7 @@ from ..results.figures import Axes
 from ..results.fitting import fit_in_scope
 from ..results.regression import ObjectiveResults
 from ..sets import ESTIMATOR_METHODS, METHODS, Method, progress_bar
-from ..show.plots import draw_comparison
+from ..show.plots.spread_plots import draw_comparison
 
 _KEYS = ["method", "penalty", "repeat"]
 _MEASURES = ["coverage", "length", "infinite", "time"]

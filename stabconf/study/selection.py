@@ -25,7 +25,7 @@ from ..results.fitting import fit_in_scope
 from ..results.regression import Results
 from ..results.showing import as_penalties, mean_finite, shown_of
 from ..sets import generator, progress_bar
-from ..show.plots import draw_criterion
+from ..show.plots.curve_plots import draw_criterion
 
 _PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 Criterion = Literal["width", "loss"]

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ...data.design import Design
+from ...data.frames import is_numeric
 from ..shown import Shown
 from ..tables import Table, cell, percent
 
@@ -41,7 +42,7 @@ def data_checks(shown: Shown, background: Background) -> list[Table]:
     """Tables of what should be known about the training rows, and about new ones."""
     trained = background.trained[background.predictors]
     new = None if background.rows is None else shown.frame[background.predictors]
-    numeric = [name for name in trained.columns if _is_number(trained[name])]
+    numeric = [name for name in trained.columns if is_numeric(trained[name].dtype)]
     tables = [_row_table(background)]
     if numeric:
         tables.append(_range_table(trained[numeric], new))
@@ -61,10 +62,6 @@ def leverages(X: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     kept = sizes > sizes[0] * max(X.shape) * np.finfo(float).eps
     root = directions[kept].T / sizes[kept]
     return np.sum((X @ root) ** 2, axis=1), np.sum((rows @ root) ** 2, axis=1)
-
-
-def _is_number(column: pd.Series) -> bool:
-    return pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype)
 
 
 def _row_table(background: Background) -> Table:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..shown import Shown, WidthReport
-from ..tables import Table, cell, percent, told_apart
+from ..tables import Table, cell, percent, promised, told_apart
 
 _ROWS = 200  # intervals that are listed
 _COLUMNS = 8  # of the model that are listed beside them
@@ -81,8 +81,8 @@ def _size_in_words(shown: Shown) -> str:
 def interval_facts(shown: Sequence[Shown]) -> list[tuple[str, str]]:
     """A few numbers that say how good the intervals and the predictions are."""
     first, several = shown[0], len(shown) > 1
-    promised = f"{percent(1 - first.attrs['alpha'])} or more"
-    facts = [("joint coverage promised" if several else "coverage promised", promised)]
+    what = "joint coverage promised" if several else "coverage promised"
+    facts = [(what, promised(first.attrs["promise"]))]
     hits = _joint_hits(shown)
     hits = hits[~np.isnan(hits)]
     if len(hits):

@@ -10,7 +10,9 @@ import numpy as np
 import pandas as pd
 
 from ..drift import ExchangeabilityCheck
-from ..plots import draw_coverage_along, draw_intervals, draw_pairs, draw_widths
+from ..plots.curve_plots import draw_coverage_along
+from ..plots.row_plots import draw_intervals, draw_pairs
+from ..plots.spread_plots import draw_widths
 from ..shown import Shown
 from ..tables import percent
 
