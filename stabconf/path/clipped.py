@@ -162,15 +162,6 @@ class ClippedFit:
         gram.flat[:: len(gram) + 1] += 1e-12 * np.trace(gram)
         return np.linalg.cholesky(gram)
 
-    def penalty_norms(self, rows: np.ndarray) -> np.ndarray:
-        """Norms of rows (m, p) in the inverse of P."""
-        return np.sqrt(np.square(rows) @ (1.0 / self.ridge))
-
-    @cached_property
-    def largest_penalty_norm(self) -> float:
-        """The largest of the data rows'."""
-        return float(np.max(self.penalty_norms(self.X[: self.count])))
-
     def norms(self, rows: np.ndarray) -> np.ndarray:
         """Dual norms of rows (m, p): ``|x' d| <= norms(x) * length(d)``."""
         moved = linalg.solve_triangular(self._root, np.asarray(rows).T, lower=True, check_finite=False)

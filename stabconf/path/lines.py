@@ -36,13 +36,8 @@ def ways_of(X: np.ndarray, move: np.ndarray) -> np.ndarray:
 
 def merge(pieces: Iterable[Piece], near: float = 0.0) -> list[Piece]:
     """The union of closed intervals in ascending order; those no further apart than ``near`` are joined."""
-    out: list[Piece] = []
-    for low, high in sorted(pieces):
-        if out and low <= out[-1][1] + near:
-            out[-1] = (out[-1][0], max(high, out[-1][1]))
-        else:
-            out.append((low, high))
-    return out
+    low, high = np.array(sorted(pieces)).reshape(-1, 2).T
+    return _union(low, high, near)
 
 
 def _union(low: np.ndarray, high: np.ndarray, near: float = 0.0) -> list[Piece]:
@@ -87,7 +82,8 @@ class PathScores:
         rank = max(ranks, key=lambda each: each.mass)
         w = self.w
         below = np.max(self.old, axis=0) < np.max(self.new, axis=0)[:, None]
-        found = [(w, w, _mass(below, rank))]  # corners may be in the set where no stretch around them is
+        mass = np.count_nonzero(below, axis=1) if rank.weights is None else below @ rank.weights
+        found = [(w, w, mass)]  # corners may be in the set where no stretch around them is
         inside, unsure = self._decided(rank, min(ranks, key=lambda each: each.mass))
         found.append((w[:-1][inside], w[1:][inside], np.full(np.count_nonzero(inside), -1)))
         blocks = -(-len(unsure) * self.old.shape[2] // _ENTRIES)
@@ -146,11 +142,6 @@ def _at_most(own: Sequence[tuple[float, float]], old: np.ndarray, ranks: Sequenc
             out.append((first, last, before))
         before = float(rank.mass)
     return np.array(out).reshape(-1, 3).T
-
-
-def _mass(below: np.ndarray, rank: Rank) -> np.ndarray:
-    """How many rows (..., n) are below, or what they weigh (...,)."""
-    return np.count_nonzero(below, axis=-1) if rank.weights is None else below @ rank.weights
 
 
 def uncovered(

@@ -95,7 +95,7 @@ class Polyline:
     @property
     def straight(self) -> bool:
         """Whether all of it is known, and the coefficients stay as they are beyond both ends."""
-        return not (any(self.open) or self.unknown.any() or any(move.any() for move, _ in self.rays))
+        return not (self.extent > 0 or any(move.any() for move, _ in self.rays))
 
     @property
     def extent(self) -> float:

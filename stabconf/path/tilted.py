@@ -70,6 +70,16 @@ class Tilted:
         """The same for some of the new rows."""
         return Tilted(*(getattr(self, each.name)[part] for each in fields(self)))
 
+    def loose(self, fit: ClippedFit, rows: np.ndarray) -> np.ndarray:
+        """How far residuals of the new rows and of any training row may be off in all, where a path was
+        given up for a fresh fit (m,)."""
+        off = np.where(self.followed, 0.0, self.radius)
+        if off.any():
+            with np.errstate(divide="ignore", invalid="ignore"):
+                old, new = (np.sqrt(np.square(x) @ (1.0 / fit.ridge)) for x in (fit.X[: fit.count], rows))
+                off = np.where(off > 0, off * (np.max(old) + new), 0.0)
+        return off
+
     def order_statistics(self, fit: ClippedFit, ranks: Sequence[Rank], score: Scoring) -> np.ndarray:
         """Order statistics of the training rows' scores after the moves, one row per rank (len(ranks),
         m)."""

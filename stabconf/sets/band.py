@@ -16,11 +16,11 @@ from ..path import BandEnds, BandPath, BandRows, ClippedFit, Piece, Polyline, en
 from ..rank import Peers, kth_of_lines
 from ..stability import reach
 from ..threads import one_thread
-from .boxes import joint_p
-from .candidates import parts_of
+from .candidates import joint_p
 from .fits import Fits
-from .intervals import Intervals, Pieces, ranked_intervals
-from .request import Request, Work
+from .intervals import Intervals, hulls, nonempty, ranked_intervals
+from .parallel import parts_of
+from .request import Request
 from .score import DIRECTIONS, Score, Side
 from .thresholds import Along
 
@@ -78,37 +78,34 @@ def exact_band(fits: BandFits, asked: Request) -> list[Intervals]:
     """
     rows, peers = asked.rows, asked.peers
     order = np.argsort(np.linalg.norm(rows, axis=1))  # rows that are alike share what can decide them
-    work = Work(rows[order], [peers.take(order).rank(alpha).within() for alpha in asked.alphas])
-    chunk = partial(_chunk, fits, asked.side)
-    found = asked.in_chunks(chunk, work, _CHUNK) if len(rows) else []
+    ordered = asked.take(order, peers.take(order))
+    found = asked.in_chunks(partial(_chunk, fits), ordered, _CHUNK) if len(rows) else []
     loose = np.zeros(len(rows))
     loose[order] = np.concatenate([each for _, each in found]) if found else 0.0
     centre = fits.fits[1].centre
+    place = np.argsort(order)
     out = []
     for a, alpha in enumerate(asked.alphas):
-        sets = [pieces for chunks, _ in found for pieces in chunks[a]]
-        lower, upper = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
-        apart: dict[int, Pieces] = {}
-        for i, pieces in zip(order, sets, strict=True):
-            ends = [(centre + fits.scale * low, centre + fits.scale * high) for low, high in pieces]
-            if ends:
-                lower[i], upper[i] = ends[0][0], ends[-1][1]
-            if len(ends) > 1:
-                apart[int(i)] = tuple(ends)
+        found_sets = [
+            [(centre + fits.scale * low, centre + fits.scale * high) for low, high in pieces]
+            for chunks, _ in found
+            for pieces in chunks[a]
+        ]
+        lower, upper, apart = hulls([found_sets[j] for j in place])
         more: dict[str, Any] = {"tilted_fits": 4 * len(rows), "tol": fits.scale * loose, "wanted": 0.0}
         more["pieces"] = apart
         out.append(ranked_intervals(lower, upper, peers, alpha, asked.side, "exact", **more))
     return out
 
 
-def _chunk(fits: BandFits, side: Side, work: Work) -> tuple[list[list[list[Piece]]], np.ndarray]:
+def _chunk(fits: BandFits, asked: Request) -> tuple[list[list[list[Piece]]], np.ndarray]:
     """Sets of some of the rows for each rank, in units of the upper fit, and how far they may be too
     wide."""
-    terms = DIRECTIONS[side]
-    paths = fits.paths(work.rows, terms)
+    terms = DIRECTIONS[asked.side]
+    paths = fits.paths(asked.rows, terms)
     base = fits.clipped
     n = fits.n
-    m = len(work.rows)
+    m = len(asked)
     X = base[1].X[:n]
     v = {sign: fit.v[:n] for sign, fit in base.items()}
     scores = np.max([sign * base[sign].r[:n] for sign in terms], axis=0)
@@ -120,7 +117,7 @@ def _chunk(fits: BandFits, side: Side, work: Work) -> tuple[list[list[list[Piece
     peak = np.max([each.peak for each in ways.values()], axis=0)
     joint: dict[int, BandPath] = {}
     out = []
-    for rank in work.ranks:
+    for rank in asked.ranks:
         rows, near = rank.window(scores - moved, scores + moved)
         window = BandRows(X[rows], {sign: each[rows] for sign, each in v.items()}, near, terms)
         least = kth_of_lines(scores, norms, rank, -_REACH * length)
@@ -176,8 +173,9 @@ def band_conformity(
     fits: BandFits, row: np.ndarray, z: np.ndarray, side: Side, peers: Peers, along: Along | None = None
 ) -> np.ndarray:
     """Exact p-values of a new row at candidates (g,)."""
+    (row,), _ = fits.coordinates(row[None])
     terms = [(fits.fits[sign], Score(sign=sign), 1.0) for sign in DIRECTIONS[side]]
-    return joint_p(terms, row, np.repeat(z[:, None], len(terms), axis=1), peers, along)
+    return joint_p(terms, row, np.repeat(z[:, None], len(terms), axis=1), peers, along=along)
 
 
 def stable_band(fits: BandFits, asked: Request) -> list[Intervals]:
@@ -214,8 +212,6 @@ def stable_band(fits: BandFits, asked: Request) -> list[Intervals]:
             "surcharge": np.where(np.isnan(extra), 0.0, extra),
             "tau": np.max(list(tau.values()), axis=0),
         }
-        some = low <= high
-        ends = np.where(some, low, np.nan), np.where(some, high, np.nan)
-        made = ranked_intervals(*ends, asked.peers, alpha, asked.side, "stable", bound=bound, **more)
-        out.append(made)
+        made = *nonempty(low, high), asked.peers, alpha, asked.side, "stable"
+        out.append(ranked_intervals(*made, bound=bound, **more))
     return out

@@ -7,7 +7,7 @@ that hold rows out are in `heldout`. Every method gives one record per level and
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -17,14 +17,15 @@ from ..errors import AssumptionError
 from ..losses import Loss
 from ..path import Polyline
 from ..rank import Peers, Rank
-from ..stability import Reach, default_bound, needs_range, reach
+from ..stability import needs_range, reach
 from ..threads import one_thread
-from .candidates import candidate_p, parts_of
+from .candidates import joint_p
+from .enclosure import bound_of
 from .fits import Fits
 from .intervals import Intervals, ranked_intervals
-from .request import Request, Work
+from .parallel import parts_of
+from .request import Request
 from .score import FixedScale, Score
-from .thresholds import Along
 
 _PERFECT = 1e-6  # of the response's scale: residuals below it are rounding errors of a perfect fit
 _ENTRIES = 2_000_000
@@ -96,9 +97,7 @@ def stable_boxes(fits: SeveralFits, asked: Request) -> list[Intervals]:
     far all scores move: u can be in the set only if it is at most G(u), the k-th smallest bound. G never
     decreases, so that iterating it from above ends at (and never passes) the largest such u.
     """
-    bound = asked.bound or default_bound(fits.loss)
-    for one in fits.each:
-        reach(one.base, one.base.problem.X[:1], bound)  # refuses where its assumptions fail
+    bound = bound_of(fits.each[0], asked.bound)
     if bound == "paper" and needs_range(fits.loss):
         raise AssumptionError(
             f"bound='paper' says nothing of loss {fits.loss.describe()} beyond the range of the training "
@@ -108,9 +107,7 @@ def stable_boxes(fits: SeveralFits, asked: Request) -> list[Intervals]:
     out = []
     for alpha in asked.alphas:
         level, plain, shift = np.empty(m), np.empty(m), np.empty((m, q))
-        size = max(1, _ENTRIES // (fits.n * q))
-        for first in range(0, 0 if np.all(asked.peers.open(alpha)) else m, size):
-            part = np.arange(first, min(first + size, m))
+        for part in parts_of(fits.n * q, 0 if np.all(asked.peers.open(alpha)) else m):
             ask = _Joint(fits, asked.rows[part], bound, asked.peers.take(part).rank(alpha).within())
             level[part], shift[part], plain[part] = ask.level()
         for j, one in enumerate(fits.each):
@@ -140,12 +137,13 @@ class _Joint:
             np.abs(move.residuals) * share for move, share in zip(self.moves, self.shares, strict=True)
         ]
         plain = self.rank.kth(np.broadcast_to(np.max(sizes, axis=0), (self.m, len(sizes[0]))))
-        slopes = [np.full(self.m, self._steepest(move)) for move in self.moves]
+        bases = [move.base for move in self.moves]
+        slopes = [np.full(self.m, max(base.steepest(-1), base.steepest(1))) for base in bases]
         if np.all(np.isfinite(slopes)):
             u, rounds = self._order(slopes), _ROUNDS
         else:
             u, rounds = self._ceiling(plain), _ROUNDS_FROM_AFAR
-        steps = all(move.base.problem.loss.kind == "step" for move in self.moves)
+        steps = all(base.problem.loss.kind == "step" for base in bases)
         for _ in range(0 if steps else rounds):
             lower = [np.minimum(*each) for each in zip(slopes, self._slopes(u), strict=True)]
             if np.array_equal(lower, slopes):
@@ -156,9 +154,6 @@ class _Joint:
         ends = zip(self.moves, slopes, strict=True)
         shift = [np.where(far, 0.0, move.shift(np.where(far, 0.0, slope))) for move, slope in ends]
         return u, np.column_stack(shift), plain
-
-    def _steepest(self, move: Reach) -> float:
-        return max(move.base.steepest(-1), move.base.steepest(1))
 
     def _slopes(self, u: np.ndarray) -> list[np.ndarray]:
         """Largest tilts of each fit at scores of the new rows (m,)."""
@@ -220,9 +215,8 @@ def exact_boxes(fits: SeveralFits, asked: Request) -> list[Intervals]:
     ends = np.zeros((len(asked.alphas), q, 3, len(rows)))
     finite = [a for a, alpha in enumerate(asked.alphas) if not np.all(peers.open(alpha))]
     if finite and len(rows):
-        work = Work(rows, [peers.rank(asked.alphas[a]).within() for a in finite])
-        chunk = partial(_chunk, fits, asked.tol)
-        ends[finite] = np.concatenate(asked.in_chunks(chunk, work, _CHUNK), axis=3)
+        some = replace(asked, alphas=tuple(asked.alphas[a] for a in finite))
+        ends[finite] = np.concatenate(asked.in_chunks(partial(_chunk, fits), some, _CHUNK), axis=3)
     unknown = np.isnan(ends[:, :, 0])
     if unknown.any():
         ends[:, :, :2] = np.where(unknown[:, :, None], _enclosing(fits, asked), ends[:, :, :2])
@@ -245,41 +239,34 @@ def _enclosing(fits: SeveralFits, asked: Request) -> np.ndarray:
     return np.array([[each.lower, each.upper] for each in made]).reshape(shape)
 
 
-def _chunk(fits: SeveralFits, tol: float, work: Work) -> np.ndarray:
-    """Lower and upper ends and how far these may be too wide, (len(ranks), q, 3, m); NaN where a path is
+def _chunk(fits: SeveralFits, asked: Request) -> np.ndarray:
+    """Lower and upper ends and how far these may be too wide, (len(alphas), q, 3, m); NaN where a path is
     not known."""
-    paths = [one.paths(work.rows) for one in fits.each]
-    out = np.full((len(work.ranks), len(fits.each), 3, len(work)), np.nan)
-    for i in range(len(work)):
-        found = [_known(each[i]) for each in paths]
-        if any(path is None for path in found):
+    paths = [one.paths(asked.rows) for one in fits.each]
+    ranks = asked.ranks
+    out = np.full((len(ranks), len(fits.each), 3, len(asked)), np.nan)
+    for i in range(len(asked)):
+        known = [path for path in (each[i] for each in paths) if path is not None and path.straight]
+        if len(known) < len(paths):
             continue
-        known = [path for path in found if path is not None]
         scores = [
             share * _residuals(one, path)
             for one, path, share in zip(fits.each, known, fits.shares, strict=True)
         ]
-        for a, rank in enumerate(work.ranks):
+        for a, rank in enumerate(ranks):
             for j, (one, path) in enumerate(zip(fits.each, known, strict=True)):
                 others = scores[:j] + scores[j + 1 :]
                 blur = max(each.blur * share for each, share in zip(known, fits.shares, strict=True))
                 gaps = []
                 for side, (corner, sign) in enumerate(((0, -1.0), (-1, 1.0))):
                     level, gap = _largest(
-                        np.abs(scores[j][corner]), others, rank.take(i), tol * fits.shares[j]
+                        np.abs(scores[j][corner]), others, rank.take(i), asked.tol * fits.shares[j]
                     )
                     end = one.centre + one.scale * path.w[corner]
                     out[a, j, side, i] = end + sign * fits.units[j] * (level + blur)
                     gaps.append(gap + 2.0 * blur)
                 out[a, j, 2, i] = fits.units[j] * max(gaps)
     return out
-
-
-def _known(path: Polyline | None) -> Polyline | None:
-    """A path of which everything is known and that has two ends; else None."""
-    if path is None or path.extent > 0 or any(np.any(move) for move, _ in path.rays):
-        return None
-    return path
 
 
 def _residuals(fits: Fits, path: Polyline) -> np.ndarray:
@@ -351,32 +338,9 @@ def _halved(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return np.concatenate([first, upper]), np.concatenate([lower, last])
 
 
-# Candidates -------------------------------------------------------------------------------------------
-
-
-Term = tuple[Fits, Score, float]  # a fit, what of its residuals is ranked, and one unit of it in scores
-
-
-def joint_p(
-    terms: Sequence[Term], row: np.ndarray, z: np.ndarray, peers: Peers, along: Along | None = None
-) -> np.ndarray:
-    """Exact p-values of a new row (p,) at candidates (g, q), a response for each term; rows are scored by
-    the largest of the terms."""
-    (row,), _ = terms[0][0].coordinates(row[None])
-    out = np.empty(len(z))
-    for part in parts_of(terms[0][0].n, len(z)):
-        scores, new, tie = [], [], np.zeros(1)
-        for (fits, score, share), values in zip(terms, z[part].T, strict=True):
-            r, e, near = fits.residuals(row, fits.responses(values))
-            scores.append(share * score.values(r))
-            new.append(share * score.own_values(e))
-            tie = np.maximum(tie, share * near)
-        out[part] = candidate_p(np.max(scores, axis=0), np.max(new, axis=0) - tie, peers, along)
-    return out
-
-
 @one_thread
 def box_conformity(fits: SeveralFits, row: np.ndarray, z: np.ndarray, peers: Peers) -> np.ndarray:
     """Exact p-values of a new row (p,) at candidates (g, q)."""
+    (row,), _ = fits.coordinates(row[None])
     terms = [(one, Score(), float(share)) for one, share in zip(fits.each, fits.shares, strict=True)]
     return joint_p(terms, row, z, peers)

@@ -3,26 +3,28 @@ section 6).
 
 p(z) is that of the augmented fit at z. Where slopes are clipped all candidates are read off one path; else
 the augmented sample is refitted, warm. The bounds need one fit alone: the training rows', or that with the
-new row at some z_hat, the paper's pi_lo(z, z_hat) and pi_up(z, z_hat). `exact_p` is the one place where a
+new row at some z_hat, the paper's pi_lo(z, z_hat) and pi_up(z, z_hat). `joint_p` is the one place where a
 candidate's score is compared with the training rows'.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..path import ties_of
 from ..rank import Peers
-from ..stability import BaseFit, default_bound, needs_range, reach
+from ..stability import BaseFit, needs_range, reach
 from ..threads import one_thread
+from .enclosure import bound_of
 from .fits import Fits
+from .parallel import parts_of
 from .pinned import PinnedFits
 from .request import check_side
 from .score import Score, Side
 from .thresholds import Along
 
-_ENTRIES = 2_000_000
+Term = tuple[Any, Score, float]  # fits, what of residuals is ranked, and one unit of the fits in scores
 
 
 def check_bound(fits: Fits, bound: str | None, side: str) -> str | None:
@@ -30,9 +32,7 @@ def check_bound(fits: Fits, bound: str | None, side: str) -> str | None:
     check_side(side)
     if bound is None and not (fits.loss.kind != "step" or np.all(fits.ridge > 0)):
         return None
-    bound = bound or default_bound(fits.loss)
-    reach(fits.base, fits.problem.X[:1], bound)  # refuses where its assumptions fail
-    return bound
+    return bound_of(fits, bound)
 
 
 @one_thread
@@ -76,13 +76,6 @@ def conformity(
     return out
 
 
-def parts_of(n: int, count: int) -> Iterator[slice]:
-    """Candidates, a few at a time: arrays have an entry for each of them and each training row."""
-    size = max(1, _ENTRIES // n)
-    for first in range(0, count, size):
-        yield slice(first, first + size)
-
-
 def spread_out(y: np.ndarray, count: int) -> np.ndarray:
     """Candidates over the range of the training responses, half as long again."""
     margin = 0.25 * np.ptp(y)
@@ -101,18 +94,31 @@ def exact_p(
 ) -> np.ndarray:
     """Exact p-values of a new row at candidates (g,), among its peers or along a design; ``refit`` makes
     every fit anew, as must be where no loss is known."""
-    residuals = fits.refitted if refit or fits.loss is None else fits.residuals
+    return joint_p([(fits, score, 1.0)], row, z[:, None], peers, own, refit, along)
+
+
+def joint_p(
+    terms: Sequence[Term],
+    row: np.ndarray,
+    z: np.ndarray,
+    peers: Peers,
+    own: float = 1.0,
+    refit: bool = False,
+    along: Along | None = None,
+) -> np.ndarray:
+    """As `exact_p` at candidates (g, q), a response for each term; rows are scored by the largest of the
+    terms."""
     out = np.empty(len(z))
-    for part in parts_of(fits.n, len(z)):
-        w = fits.responses(z[part])
-        r, e, tie = residuals(row, w)
-        out[part] = candidate_p(score.values(r), score.tied(e, own, tie, w), peers, along)
+    for part in parts_of(terms[0][0].n, len(z)):
+        old, new = [], []
+        for (fits, score, share), values in zip(terms, z[part].T, strict=True):
+            w = fits.responses(values)
+            r, e, tie = (fits.refitted if refit or fits.loss is None else fits.residuals)(row, w)
+            old.append(share * score.values(r))
+            new.append(share * score.tied(e, own, tie, w))
+        scores, least = np.max(old, axis=0), np.max(new, axis=0)
+        out[part] = peers.p(scores >= least[:, None]) if along is None else along.p(scores, least)
     return out
-
-
-def candidate_p(scores: np.ndarray, own: np.ndarray, peers: Peers, along: Along | None) -> np.ndarray:
-    """p-values (g,) from the scores of the training rows (g, n) and of the new row (g,), ties taken off."""
-    return peers.p(scores >= own[:, None]) if along is None else along.p(scores, own)
 
 
 def _slope_range(base: BaseFit, distance: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,7 @@ import numpy as np
 from ..path import ClippedFit, Tilted, both_ways
 from .band import BandFits
 from .fits import Fits
-from .intervals import Intervals, ranked_intervals
+from .intervals import Intervals, nonempty, ranked_intervals
 from .request import Request
 from .score import DIRECTIONS, Score
 from .thresholds import Scores
@@ -64,16 +64,6 @@ class _Term:
     def length(self) -> np.ndarray:
         return self.fit.length(self.found.move)
 
-    @property
-    def loose(self) -> np.ndarray:
-        """How far a prediction may be off where a path was given up for a fresh fit (m,)."""
-        off = np.where(self.found.followed, 0.0, self.found.radius)
-        if not off.any():
-            return off
-        with np.errstate(divide="ignore", invalid="ignore"):
-            reach = self.fit.largest_penalty_norm + self.fit.penalty_norms(self.rows)
-        return np.where(off > 0, off * reach, 0.0)
-
     def residuals(self, new: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Residuals of training rows, for some of the new ones (b, w)."""
         return self.fit.r[rows] - self.found.move[new] @ self.fit.X[rows].T
@@ -117,8 +107,7 @@ def conditional_set(fits: Fits | BandFits, asked: Request) -> list[Intervals]:
             level = asked.conditional.thresholds(beyond[way], alpha)
             ends[way], off = _end(terms, asked.own * level, asked.own * within, way, len(signs) > 1)
             loose = np.maximum(loose, off)
-        some = ends[-1] <= ends[1]
-        lower, upper = (fits.centre + fits.scale * np.where(some, ends[way], np.nan) for way in (-1, 1))
+        lower, upper = (fits.centre + fits.scale * end for end in nonempty(ends[-1], ends[1]))
         words = asked.conditional.guarantee(alpha, fits.n)
         more: dict[str, Any] = {"tol": fits.scale * loose, "tilted_fits": 2 * m, "guarantee": words}
         out.append(ranked_intervals(lower, upper, asked.peers, alpha, asked.side, "exact", **more))
@@ -155,7 +144,8 @@ def _end(
     inside = way * (end - edge) < 0
     narrow = inner.eta + way * within
     past = inside & (within < -inner.least) & (way * (narrow - other) >= 0)  # the whole range is out
-    loose = np.where(inside & ~past, np.abs(edge - start), 0.0) + 2.0 * outer.loose
-    end = np.where(past, narrow, np.where(inside, edge, end)) + way * outer.loose
+    off = outer.found.loose(outer.fit, outer.rows)
+    loose = np.where(inside & ~past, np.abs(edge - start), 0.0) + 2.0 * off
+    end = np.where(past, narrow, np.where(inside, edge, end)) + way * off
     free = outer.found.endless | (end == way * np.inf)
     return np.where(free, way * np.inf, end), np.where(free, 0.0, loose)

@@ -16,7 +16,8 @@ import numpy as np
 
 from ..rank import Rank
 from ..stability import BaseFit, default_bound, needs_range, reach
-from .intervals import Intervals, ranked_intervals
+from .intervals import Intervals, nonempty, ranked_intervals
+from .parallel import parts_of
 from .request import Request
 from .score import DIRECTIONS, Score
 
@@ -35,27 +36,31 @@ def enclose(
     tau: np.ndarray,
     own_tau: np.ndarray,
     own: np.ndarray | float = 1.0,
-) -> tuple[Ends, Ends]:
-    """Ends of the outer and of the inner interval of new rows, from one bound for all responses.
+) -> tuple[Ends, Ends, np.ndarray]:
+    """Ends of the outer and of the inner interval of new rows, from one bound for all responses, and what
+    of the outer one's width is due to it.
 
     ``r`` (n,) are the training residuals and ``tau`` (m, n) bounds on their moves; ``prediction``,
     ``own_tau`` and ``own`` (m,) are the new rows' predictions, bounds on their moves, and scales. Inner
     ends are NaN where there is no such interval.
     """
     least, most = score.range(r - tau, r + tau)
-    low, high = score.own_interval(rank.kth(most), own, prediction, own_tau)
-    outer = prediction + low, prediction + high
+
+    def ends(values: np.ndarray, off: np.ndarray | float) -> Ends:
+        low, high = score.own_interval(rank.kth(values), own, prediction, off)
+        return prediction + low, prediction + high
+
     with np.errstate(invalid="ignore"):  # both may be infinite
-        low, high = score.own_interval(rank.kth(least), own, prediction, -own_tau)
-        inner = prediction + low, prediction + high
-        some = inner[0] <= inner[1]
-    return outer, (np.where(some, inner[0], np.nan), np.where(some, inner[1], np.nan))
+        plain = ends(np.broadcast_to(score.values(r), tau.shape), 0.0)
+        outer, inner = ends(most, own_tau), nonempty(*ends(least, -own_tau))
+        grown = np.array([plain[0] - outer[0], outer[1] - plain[1]])
+    return outer, inner, np.sum(np.where(np.isnan(grown), 0.0, grown), axis=0)
 
 
 def steepest_moves(base: BaseFit, rows: np.ndarray, bound: str) -> tuple[np.ndarray, np.ndarray]:
     """Bounds on the moves of training rows (m, n) and of the new rows themselves (m,), for every
     response."""
-    moves = reach(base, rows, bound)
+    moves = reach(base, rows, bound, shared=False)
     slope = np.full(moves.count, max(base.steepest(-1), base.steepest(1)))
     return moves.tau(slope), moves.shift(slope)
 
@@ -104,8 +109,7 @@ class Enclosure:
         for direction in directions:
             distance = self._inner_distance(direction)[self.moves.place]
             ends[direction] = self.prediction + direction * self.base.scale * distance
-        empty = ~(ends[-1] <= ends[1])
-        return np.where(empty, np.nan, ends[-1]), np.where(empty, np.nan, ends[1])
+        return nonempty(ends[-1], ends[1])
 
     def largest_residual(self, direction: int) -> tuple[np.ndarray, np.ndarray]:
         """Upper bounds on the new residuals r that pass ``r <= G(r)``, and on the shift that goes along.
@@ -224,9 +228,15 @@ class Enclosure:
 
 def stable(fits: Any, asked: Request) -> list[Intervals]:
     """Stable intervals for new rows, one record per alpha; ``fits`` are `Fits`."""
-    bound = asked.bound or default_bound(fits.loss)
-    reach(fits.base, fits.base.problem.X[:1], bound)  # refuses where its assumptions fail
+    bound = bound_of(fits, asked.bound)
     return [enclosed(fits, asked, alpha, bound) for alpha in asked.alphas]
+
+
+def bound_of(fits: Any, bound: str | None = None) -> str:
+    """The stability bound to use, by default the best for the loss; refused where its assumptions fail."""
+    bound = bound or default_bound(fits.loss)
+    reach(fits.base, fits.base.problem.X[:1], bound)
+    return bound
 
 
 def enclosed(fits: Any, asked: Request, alpha: float, bound: str) -> Intervals:
@@ -250,49 +260,28 @@ def enclosed(fits: Any, asked: Request, alpha: float, bound: str) -> Intervals:
             tau = np.maximum(tau, own_tau)
         if inner is not None:
             inner = ask.inner(directions)
-        if bound == "paper" and needs_range(fits.loss):
-            ends, inner = _within_range(fits, asked.rows, ends, inner)
+        if bound == "paper" and needs_range(fits.loss):  # which says nothing beyond the training responses
+            low, high, known = np.min(fits.y), np.max(fits.y), fits.in_range(asked.rows)
+            ends[-1] = np.where(known & (ends[-1] >= low), ends[-1], -np.inf)
+            ends[1] = np.where(known & (ends[1] <= high), ends[1], np.inf)
+            if inner is not None:
+                first, last = (np.where(known, np.clip(end, low, high), np.nan) for end in inner)
+                inner = first, last
     more = {"surcharge": surcharge, "tau": tau, "bound": bound}
     return ranked_intervals(ends[-1], ends[1], peers, alpha, asked.side, "stable", inner=inner, **more)
 
 
-def _within_range(
-    fits: Any,
-    rows: np.ndarray,
-    ends: dict[int, np.ndarray],
-    inner: tuple[np.ndarray, np.ndarray] | None,
-) -> tuple[dict[int, np.ndarray], tuple[np.ndarray, np.ndarray] | None]:
-    """Outer ends beyond the range of the training responses, where the paper's constant says nothing, are
-    opened, inner ones cut."""
-    low = np.min(fits.y)
-    high = np.max(fits.y)
-    known = fits.in_range(rows)
-    lower = np.where(known & (ends[-1] >= low), ends[-1], -np.inf)
-    upper = np.where(known & (ends[1] <= high), ends[1], np.inf)
-    if inner is not None:
-        first, last = (np.where(known, np.clip(end, low, high), np.nan) for end in inner)
-        inner = first, last
-    return {-1: lower, 1: upper}, inner
-
-
 def _scored(fits: Any, asked: Request, alpha: float, bound: str) -> Intervals:
-    """The same for a score that is not the size of the residual, one row at a time."""
-    base, score = fits.base, asked.score
-    rank = asked.peers.rank(alpha)
+    """The same for a score that is not the size of the residual."""
+    base, rank = fits.base, asked.peers.rank(alpha)
     eta = asked.rows @ base.solution.x
-    plain = rank.kth(np.broadcast_to(score.values(base.solution.r), (len(eta), len(base.solution.r))))
-    low, high = score.own_interval(plain, asked.own, eta)
-    ends = np.empty((5, len(eta)))
-    for i in range(len(eta)):
-        tau, own_tau = steepest_moves(base, asked.rows[i : i + 1], bound)
-        which = slice(i, i + 1)
-        outer, inner = enclose(
-            score, rank.take(which), eta[which], base.solution.r, tau, own_tau, asked.own[which]
-        )
-        ends[:, i] = np.ravel([*outer, *inner, own_tau])
-    with np.errstate(invalid="ignore"):  # both may be infinite
-        surcharge = base.scale * np.nan_to_num((ends[1] - ends[0]) - (high - low), nan=0.0)
-    lower, upper, *inner = base.centre + base.scale * ends[:4]
-    more = {"bound": bound, "surcharge": surcharge, "tau": base.scale * ends[4]}
-    more["inner"] = inner if asked.inner else None
+    ends = np.empty((6, len(eta)))
+    for part in parts_of(base.n, len(eta)):
+        tau, own_tau = steepest_moves(base, asked.rows[part], bound)
+        moved = base.solution.r, tau, own_tau
+        outer, inner, extra = enclose(asked.score, rank.take(part), eta[part], *moved, asked.own[part])
+        ends[:, part] = [*outer, *inner, extra, own_tau]
+    lower, upper, *inside = base.centre + base.scale * ends[:4]
+    more = {"bound": bound, "surcharge": base.scale * ends[4], "tau": base.scale * ends[5]}
+    more["inner"] = inside if asked.inner else None
     return ranked_intervals(lower, upper, asked.peers, alpha, asked.side, "stable", **more)

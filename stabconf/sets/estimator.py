@@ -25,7 +25,7 @@ from .fits import LEARNED, Residuals
 from .intervals import Intervals, guarantee, ranked_intervals
 from .parallel import in_chunks
 from .request import Request
-from .score import DIRECTIONS, Score
+from .score import Score
 from .thresholds import Along
 
 _TIES = 1e-11  # of the largest prediction: smaller differences of scores are ties
@@ -221,12 +221,9 @@ class PinnedEstimator:
         """The interval of the row, which is all that is ``asked`` for."""
         tau, mean = self.tau, self.predictions
         r = self.fits.y - mean[:-1]
-        score, rank = asked.score, asked.peers.rank(alpha)
-        outer, inner = enclose(score, rank, mean[-1:], r, tau[None, :-1], tau[-1:], asked.own)
-        plain = score.own_interval(rank.kth(score.values(r)[None]), asked.own, mean[-1:])
-        with np.errstate(invalid="ignore"):  # ends are infinite where rows are too few, or on one side
-            grown = {-1: plain[0] + mean[-1] - outer[0], 1: outer[1] - mean[-1] - plain[1]}
-        surcharge = sum(grown[way] for way in DIRECTIONS[asked.side])
+        rank = asked.peers.rank(alpha)
+        moved = r, tau[None, :-1], tau[-1:]
+        outer, inner, extra = enclose(asked.score, rank, mean[-1:], *moved, asked.own)
         words = (
             f"{guarantee(alpha, asked.peers)}, if the estimator treats rows alike and replacing the "
             "response of the new row moves no prediction by more than tau, which is "
@@ -234,7 +231,7 @@ class PinnedEstimator:
         )
         more: dict[str, Any] = {"certified": False, "guarantee": words, "centre": mean[-1:]}
         more |= {"bound": self.fits.tau if isinstance(self.fits.tau, str) else "user"}
-        more |= {"surcharge": surcharge, "tau": tau[-1:], "inner": inner if asked.inner else None}
+        more |= {"surcharge": extra, "tau": tau[-1:], "inner": inner if asked.inner else None}
         return ranked_intervals(*outer, asked.peers, alpha, asked.side, "replace_one", **more)
 
     def p_bounds(self, z: np.ndarray, score: Score, peers: Peers) -> np.ndarray:

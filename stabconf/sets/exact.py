@@ -8,6 +8,7 @@ without an L1 part has a closed form. Where these do not decide the whole path o
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -16,7 +17,8 @@ from ..path import ClippedFit, Piece, Tilted, both_ways, merge, tilted_fits
 from ..rank import Rank, kth_of_lines
 from .fits import Fits
 from .intervals import Intervals, Pieces, ranked_intervals
-from .request import Request, Work
+from .parallel import parts_of
+from .request import Request
 from .score import DIRECTIONS, Score
 from .smooth import Ends, SmoothSets, contractions, unknown
 
@@ -27,7 +29,6 @@ _MANY = 8  # ranks; fixed points of more take longer than whole paths
 _ROUNDING = 1e-12  # of the scale, where fixed points are found
 _REACH = 1.0 + 1e-9  # rounding errors of the lengths of moves
 _ROWS = 1024  # new rows that share a window of training rows, at most
-_ENTRIES = 2_000_000  # of a matrix of all training rows and some new ones
 _GUARD = 1.0 + 1e-9  # rounding errors of the leverages
 
 
@@ -36,9 +37,8 @@ def exact_set(fits: Fits, asked: Request) -> list[Intervals]:
     little."""
     m, peers = len(asked.rows), asked.peers
     finite = [alpha for alpha in asked.alphas if not np.all(peers.open(alpha))]
-    work = Work(asked.rows, [peers.rank(alpha).within() for alpha in finite], asked.own)
-    chunk = partial(_chunk, fits, asked.score, DIRECTIONS[asked.side], asked.tol, asked.budget)
-    found = asked.in_chunks(chunk, work) if finite else []
+    some = replace(asked, alphas=tuple(finite))
+    found = asked.in_chunks(partial(_chunk, fits), some) if finite else []
     tilted = sum(count for _, _, count in found)
     out = []
     for alpha in asked.alphas:
@@ -57,26 +57,25 @@ def exact_set(fits: Fits, asked: Request) -> list[Intervals]:
     return out
 
 
-def _chunk(
-    fits: Fits, score: Score, directions: Sequence[int], tol: float, budget: int, work: Work
-) -> tuple[np.ndarray, list[dict[int, list[Piece]]], int]:
+def _chunk(fits: Fits, asked: Request) -> tuple[np.ndarray, list[dict[int, list[Piece]]], int]:
     """Lower and upper ends of some rows for each rank, in units of the fit, and how far they may be outside
-    (len(ranks), 3, m); for each rank the pieces of sets that have several; the number of tilted fits."""
-    assert work.beside is not None
-    solver: SmoothSets | ClippedSets = ClippedSets(fits, score, work.rows, work.beside)
+    (len(alphas), 3, m); for each rank the pieces of sets that have several; the number of tilted fits."""
+    known = fits, asked.score, asked.rows, asked.own
+    solver: SmoothSets | ClippedSets = ClippedSets(*known)
     if fits.loss.kind == "bending":
-        solver = SmoothSets(fits, score, work.rows, work.beside, tol, budget)
-    out = np.empty((len(work.ranks), 3, len(work)))
+        solver = SmoothSets(*known, asked.tol, asked.budget)
+    of_all = asked.ranks
+    out = np.empty((len(of_all), 3, len(asked)))
     out[:] = np.array([-np.inf, np.inf, 0.0])[:, None]
-    for direction in directions:
-        ends, loose = solver.ends(work.ranks, direction)
+    for direction in DIRECTIONS[asked.side]:
+        ends, loose = solver.ends(of_all, direction)
         out[:, (1 + direction) // 2] = ends
         out[:, 2] = np.maximum(out[:, 2], loose)
     doubtful = np.any(np.isnan(out[:, :2]), axis=1)
     which = np.flatnonzero(np.any(doubtful, axis=0)).tolist()
     levels = [np.flatnonzero(doubtful[:, i]).tolist() for i in which]
-    ranks = [[work.ranks[a].take(i) for a in some] for i, some in zip(which, levels, strict=True)]
-    apart: list[dict[int, list[Piece]]] = [{} for _ in work.ranks]
+    ranks = [[of_all[a].take(i) for a in some] for i, some in zip(which, levels, strict=True)]
+    apart: list[dict[int, list[Piece]]] = [{} for _ in of_all]
     for i, some, found in zip(which, levels, solver.pieces(which, ranks), strict=True):
         for a, (pieces, off) in zip(some, found, strict=True):
             pieces = merge(pieces, near=_JOIN)
@@ -123,12 +122,8 @@ class ClippedSets:
             # Holes need an order statistic that is below 0 while the new row is fitted exactly or behind.
             for way in self._at_bounds.values():
                 simple &= self._least(fit, ranks, way) >= 0
-        loose = np.where(found.followed, 0.0, found.radius)
-        if loose.any():  # fresh fits, which are near the minimiser
-            with np.errstate(divide="ignore", invalid="ignore"):
-                reach = fit.largest_penalty_norm + fit.penalty_norms(self.rows)
-                loose = np.where(loose > 0, loose * reach, 0.0)
-            k_th = k_th + loose
+        loose = found.loose(fit, self.rows)
+        k_th = k_th + loose
         eta = np.einsum("ij,ij->i", self.rows, fit.theta + found.move)
         ends = np.where(found.endless, direction * np.inf, eta + direction * k_th)
         known = found.endless & np.isfinite(loose)
@@ -244,9 +239,7 @@ def _block(
 def _largest_pulls(fit: ClippedFit, towards: np.ndarray) -> np.ndarray:
     """Largest ``|b_i|`` over the training rows (m,), a few new rows at a time."""
     X = fit.X[: fit.count]
-    size = max(1, _ENTRIES // fit.count)
     out = np.empty(len(towards))
-    for first in range(0, len(towards), size):
-        pull = towards[first : first + size] @ X.T
-        out[first : first + size] = np.max(np.abs(pull), axis=1, initial=0.0) * _GUARD
+    for part in parts_of(len(X), len(towards)):
+        out[part] = np.max(np.abs(towards[part] @ X.T), axis=1, initial=0.0) * _GUARD
     return out

@@ -36,6 +36,7 @@ from ..solvers import (
 )
 from ..stability import BaseFit
 from ..threads import one_thread
+from .parallel import parts_of
 from .training import Parts, Solving, linear
 
 LEARNED = ", given the units learned in training"  # what a guarantee is given
@@ -45,7 +46,6 @@ _BLUR = 1e-6  # of the scale: what vanishing ridge weights may change
 _FAR = 100.0  # how far the prediction of a new row follows its response, relative to its residual
 _NEWTON = 150
 _MISSED = 1e-9  # of a response that a tilted fit was to have, relative to its terms
-_ENTRIES = 2_000_000  # of arrays with one row per fit
 
 
 @dataclass(frozen=True)
@@ -228,11 +228,9 @@ class Fits:
         root = self.base.base_root.W
         theta = np.repeat(self.base.solution.x[None], self.n, axis=0)
         known = np.full(self.n, bool(np.all(np.isfinite(root)) and not self.lasso.any()))
-        size = max(1, _ENTRIES // self.n)
-        for first in range(0, self.n if known.all() else 0, size):
-            part = np.arange(first, min(first + size, self.n))
-            none = np.zeros((len(part), len(root)))
-            theta[part] = chord_fits(problem, root.T @ root, none, theta[part], part)[0]
+        for part in parts_of(self.n, self.n if known.all() else 0):
+            rows, start = np.arange(self.n)[part], theta[part]
+            theta[part] = chord_fits(problem, root.T @ root, np.zeros(start.shape), start, rows)[0]
         return theta - self.base.solution.x, known
 
     def augmented(self, row: np.ndarray, w: float, start: np.ndarray | None = None) -> Solution:

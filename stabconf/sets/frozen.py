@@ -13,9 +13,9 @@ import numpy as np
 from ..losses import Loss
 from ..rank import Peers, Rank
 from ..solvers import TieBreak
-from ..stability import BaseFit, FrozenFit, default_bound, frozen_fit, reach
+from ..stability import BaseFit, FrozenFit, default_bound, frozen_fit
 from ..threads import one_thread
-from .enclosure import enclosed
+from .enclosure import bound_of, enclosed
 from .fits import Fits
 from .heldout import ends_around, fit_without, split_units
 from .intervals import Intervals, ranked_intervals
@@ -106,8 +106,7 @@ class FrozenSets:
         asked = Request.of(fits, fits.X[:0], tuple(alphas), side=side, **options)
         stable: dict[float, _Table] = {}
         if "stable" in methods:
-            bound = default_bound(fits.loss)
-            reach(fits.base, fits.base.problem.X[:1], bound)  # refuses where its assumptions fail
+            bound_of(fits)  # refuses where its assumptions fail
             stable = stable_tables(fits.base, alphas, asked.score)
         split = SplitTable.of(fits, asked) if "split" in methods else None
         return cls(fits.n, fits.loss, fits.given, fits.ties, stable, split)

@@ -22,12 +22,11 @@ from ..checks import is_count
 from ..errors import AssumptionError, InputError
 from ..rank import Peers
 from .clusters import Clusters
-from .intervals import Intervals, assumed, join, ranked_intervals
+from .intervals import Intervals, Pieces, assumed, hulls, join, ranked_intervals
+from .parallel import parts_of
 from .request import Request, generator
 from .score import Score
 from .thresholds import Scores
-
-_ENTRIES = 2_000_000
 
 
 def split(fits: Any, asked: Request) -> list[Intervals]:
@@ -112,12 +111,12 @@ def _held_parts(fits: Any, asked: Request, folds: int | Clusters) -> list[np.nda
 
 
 def _held_out(
-    fits: Any, asked: Request, parts: list[np.ndarray], fitted: np.ndarray | None, folds: np.ndarray
+    fits: Any, asked: Request, fitted: np.ndarray | None, parts: list[np.ndarray]
 ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """For some of the parts, the scores of its rows from the fit without them (or to the rows ``fitted``),
     and that fit's predictions and scales of new rows."""
     out = []
-    for held in (parts[j] for j in folds):
+    for held in parts:
         rest = np.delete(np.arange(fits.n), held) if fitted is None else fitted
         predict = fit_without(fits, asked, rest, held)
         score = _in_response(asked.score)
@@ -151,8 +150,7 @@ def _made(
     for one, own in _responses(fits, asked):
         if len(parts) == fits.n and asked.n_jobs != 1:
             one.without(0)  # what all such fits share is made before other processes get it
-        some = partial(_held_out, one, own, parts, fitted)
-        chunks = asked.in_chunks(some, np.arange(len(parts)), size, "fold")
+        chunks = asked.in_chunks(partial(_held_out, one, own, fitted), parts, size, "fold")
         each = [made for chunk in chunks for made in chunk]
         values, *new = zip(*each, strict=True)
         scores[ranked] = np.maximum(scores[ranked], np.concatenate(values))
@@ -216,11 +214,9 @@ def _fold_intervals(
     """`Intervals` of one group of new rows, from the score of each training row and its ``fold`` (n,)."""
     m, rank = len(rows), peers.rank(alpha)
     lower, upper = np.full(m, -np.inf), np.full(m, np.inf)
-    pieces: dict[int, tuple[tuple[float, float], ...]] = {}
+    pieces: dict[int, Pieces] = {}
     counts = method == "cross" and asked.side == "two-sided"  # how many rows agree, instead of ranking ends
-    size = max(1, _ENTRIES // len(scores))
-    for first in range(0, 0 if np.all(peers.open(alpha)) else m, size):
-        part = slice(first, min(first + size, m))
+    for part in parts_of(len(scores), 0 if np.all(peers.open(alpha)) else m):
         centre, sigma = (values[rows[part]][:, fold] for values in (predictions, scales))
         level = np.broadcast_to(scores, centre.shape)
         low, high = (rank.of(end) for end in ends_around(asked.score, level, sigma, centre))
@@ -229,11 +225,9 @@ def _fold_intervals(
             lower[part], upper[part] = -near.kth(-low), near.kth(high)
             continue
         least = peers.size - int(rank.mass) + 1  # every row counts once
-        for i in range(len(centre)):
-            found = _agreed(low[i], high[i], least)
-            lower[first + i], upper[first + i] = (found[0][0], found[-1][1]) if found else (np.nan, np.nan)
-            if len(found) > 1:
-                pieces[first + i] = tuple(found)
+        sets = [_agreed(*ends, least) for ends in zip(low, high, strict=True)]
+        lower[part], upper[part], apart = hulls(sets)
+        pieces |= {part.start + i: found for i, found in apart.items()}
     promise, words = _promise(alpha, peers, predictions.shape[1])
     more: dict[str, Any] = {"pieces": pieces, "promise": promise, "guarantee": words}
     more["centre"] = np.median(predictions[rows], axis=1)

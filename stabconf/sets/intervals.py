@@ -143,6 +143,19 @@ class Intervals:
         return float(np.mean(gap)) if len(gap) else np.nan
 
 
+def nonempty(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of intervals, NaN where there is nothing between them."""
+    some = lower <= upper
+    return np.where(some, lower, np.nan), np.where(some, upper, np.nan)
+
+
+def hulls(sets: Sequence[Pieces]) -> tuple[np.ndarray, np.ndarray, dict[int, Pieces]]:
+    """Ends of the hulls of sets (m,), NaN of empty ones, and the pieces of those that are no intervals."""
+    lower = np.array([found[0][0] if found else np.nan for found in sets])
+    upper = np.array([found[-1][1] if found else np.nan for found in sets])
+    return lower, upper, {i: tuple(found) for i, found in enumerate(sets) if len(found) > 1}
+
+
 def ranked_intervals(
     lower: np.ndarray,
     upper: np.ndarray,
@@ -204,9 +217,7 @@ def cut(intervals: Intervals, y: np.ndarray, least: int) -> Intervals:
     high = np.inf if intervals.side == "lower" else np.max(y)
 
     def within(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        lower, upper = np.maximum(lower, low), np.minimum(upper, high)
-        some = lower <= upper
-        return np.where(some, lower, np.nan), np.where(some, upper, np.nan)
+        return nonempty(np.maximum(lower, low), np.minimum(upper, high))
 
     ends: dict[str, Any] = {}
     ends["lower"], ends["upper"] = within(intervals.lower, intervals.upper)

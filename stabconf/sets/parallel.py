@@ -5,7 +5,7 @@ so that other threads, and scripts without a guard of ``__main__``, do no harm; 
 chooses another backend, a cluster's say.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 
 CHUNK = 1000  # rows; also the step of the progress bar
 _PATIENCE = 3.0  # seconds before a bar appears unasked
+_ENTRIES = 2_000_000  # of an array
+
+
+def parts_of(n: int, count: int) -> Iterator[slice]:
+    """A few of ``count`` things at a time: arrays have n entries for each of them."""
+    size = max(1, _ENTRIES // n)
+    for first in range(0, count, size):
+        yield slice(first, min(first + size, count))
 
 
 def progress_bar(total: int, unit: str, label: str, progress: bool | None) -> Any:

@@ -33,7 +33,7 @@ from ..solvers import certify
 from ..stability import BaseFit, default_bound
 from .enclosure import enclosed, steepest_moves
 from .fits import Fits
-from .intervals import Intervals, Pieces, join, ranked_intervals
+from .intervals import Intervals, Pieces, hulls, join, nonempty, ranked_intervals
 from .request import Request
 from .score import Score, level_end
 
@@ -101,8 +101,7 @@ def _at(fits: Any, asked: Request, z_hat: np.ndarray, method: str) -> list[Inter
     """`Intervals` of all rows from the fits at b responses a row (m, b), one record per alpha."""
     if asked.bound == "dual":
         return _dual_sets(fits, asked, z_hat, method)
-    chunk = partial(_of_rows, fits, asked, z_hat)
-    found = asked.in_chunks(chunk, np.arange(len(asked.rows)), size=1)
+    found = asked.in_chunks(partial(_of_rows, fits), replace(asked, z_hat=z_hat), size=1)
     rows = [row for part in found for row in part]
     if not rows:
         none = np.empty(0)
@@ -110,60 +109,43 @@ def _at(fits: Any, asked: Request, z_hat: np.ndarray, method: str) -> list[Inter
         ends = none, none, asked.peers
         return [ranked_intervals(*ends, alpha, asked.side, method, inner=inner) for alpha in asked.alphas]
     places = list(np.arange(len(rows))[:, None])
-    made = [join([row[a] for row in rows], places) for a in range(len(asked.alphas))]
-    if asked.peers.own is None:  # one rank for all
-        made = [replace(one, k=rows[0][a].k) for a, one in enumerate(made)]
-    return [replace(one, n=rows[0][0].n, method=method) for one in made]
+    out = []
+    for a, alpha in enumerate(asked.alphas):
+        made = join([row[a] for row in rows], places)
+        out.append(replace(made, k=asked.peers.place(alpha), n=asked.peers.size, method=method))
+    return out
 
 
-def _of_rows(fits: Any, asked: Request, z_hat: np.ndarray, which: np.ndarray) -> list[list[Intervals]]:
+def _of_rows(fits: Any, asked: Request) -> list[list[Intervals]]:
     """`Intervals` of some rows, by row and alpha."""
     pin = partial(PinnedFits, fits) if isinstance(fits, Fits) else fits.pinned
     out = []
-    for i in which:
-        alone = np.array([i])
-        one = asked.take(alone, asked.peers.take(alone))
-        pinned = [pin(asked.rows[i], z) for z in z_hat[i]]
-        out.append([_together([fixed.enclosed(one, alpha) for fixed in pinned]) for alpha in asked.alphas])
+    for one in asked:
+        assert one.z_hat is not None
+        pinned = [pin(one.rows[0], z) for z in one.z_hat[0]]
+        out.append([_together([fixed.enclosed(one, alpha) for fixed in pinned]) for alpha in one.alphas])
     return out
 
 
 def _together(each: Sequence[Intervals]) -> Intervals:
-    """The intersection of several outer sets, with the longest inner one that their union holds."""
+    """The intersection of several outer sets of one row, with the longest inner one that their union
+    holds."""
     if len(each) == 1:
         return each[0]
     lower = np.max([one.lower for one in each], axis=0)
     upper = np.min([one.upper for one in each], axis=0)
-    tightest = np.argmin([one.width for one in each], axis=0)
-    picked = np.arange(len(lower))
-    more = {
-        name: np.array([np.broadcast_to(getattr(one, name), len(lower)) for one in each])[tightest, picked]
-        for name in ("surcharge", "tau", "centre")
-        if getattr(each[0], name) is not None
-    }
+    ends: dict[str, Any] = {}
+    ends["lower"], ends["upper"] = nonempty(lower, upper)
     if each[0].inner_lower is not None:
-        ends = np.array([[one.inner_lower, one.inner_upper] for one in each])
-        more["inner_lower"], more["inner_upper"] = _longest(ends)
-    empty = lower > upper
-    more["lower"] = np.where(empty, np.nan, lower)
-    more["upper"] = np.where(empty, np.nan, upper)
-    return replace(each[0], **more)
+        sure = np.array([[one.inner_lower, one.inner_upper] for one in each], dtype=float)[..., 0]
+        pieces = merge((low, high) for low, high in sure.tolist() if low <= high)
+        ends["inner_lower"], ends["inner_upper"] = np.array(_longest(pieces))[:, None]
+    return replace(each[int(np.argmin([one.width for one in each]))], **ends)
 
 
-def _longest(ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The longest unbroken part of unions of intervals (b, 2, m); NaN where there is none."""
-    order = np.argsort(ends[:, 0], axis=0)  # NaN comes last
-    low, high = (np.take_along_axis(ends[:, side], order, axis=0) for side in (0, 1))
-    start, stop = low[0], high[0]
-    best = start, stop
-    for next_low, next_high in zip(low[1:], high[1:], strict=True):
-        with np.errstate(invalid="ignore"):
-            joins = next_low <= stop
-            start = np.where(joins, start, next_low)
-            stop = np.where(joins, np.maximum(stop, next_high), next_high)
-            longer = stop - start > best[1] - best[0]
-        best = np.where(longer, start, best[0]), np.where(longer, stop, best[1])
-    return best
+def _longest(pieces: Pieces) -> Piece:
+    """The longest of some pieces, NaN where there are none."""
+    return max(pieces, key=lambda piece: piece[1] - piece[0], default=(np.nan, np.nan))
 
 
 # The duality gap --------------------------------------------------------------------------------------
@@ -176,22 +158,15 @@ def _dual_sets(fits: Fits, asked: Request, z_hat: np.ndarray, method: str) -> li
     out = []
     for alpha in asked.alphas:
         rank = asked.peers.rank(alpha)
-        lower, upper = np.empty((2, len(known)))
-        more: dict[str, Any] = {"bound": "dual", "pieces": {}}
+        sets = []
         for i, bases in enumerate(known):
             own = rank.take(slice(i, i + 1))
             found = [_ruled_out(base, asked.rows[i], own, asked.score) for base in bases]
-            pieces = _rest([one for one in found if one is not None])
-            lower[i], upper[i] = _hull(pieces)
-            if len(pieces) > 1:
-                more["pieces"][i] = tuple(pieces)
+            sets.append(_rest([one for one in found if one is not None]))
+        lower, upper, pieces = hulls(sets)
+        more: dict[str, Any] = {"bound": "dual", "pieces": pieces}
         out.append(ranked_intervals(lower, upper, asked.peers, alpha, asked.side, method, **more))
     return out
-
-
-def _hull(pieces: Pieces) -> tuple[float, float]:
-    """Ends of ascending pieces, NaN where there are none."""
-    return (pieces[0][0], pieces[-1][1]) if pieces else (np.nan, np.nan)
 
 
 def _ruled_out(base: BaseFit, row: np.ndarray, rank: Rank, score: Score) -> Piece | None:
@@ -249,12 +224,12 @@ def interpolation(fits: Fits, asked: Request) -> list[Intervals]:
     out = []
     for alpha in asked.alphas:
         rank = asked.peers.rank(alpha)
-        ends = np.empty((4, len(paths)))
+        sets, sure = [], []
         for i, (path, slack) in enumerate(paths):
-            ends[:2, i] = _hull(path.pieces(X, v, rank.take(i), asked.score, slack=-slack))
-            sure = path.pieces(X, v, rank.take(i), asked.score, slack=slack) if asked.inner else []
-            longest = max(merge(sure, near=1e-12), key=lambda piece: piece[1] - piece[0], default=None)
-            ends[2:, i] = _hull([longest] if longest else [])
+            sets.append(path.pieces(X, v, rank.take(i), asked.score, slack=-slack))
+            inside = path.pieces(X, v, rank.take(i), asked.score, slack=slack) if asked.inner else []
+            sure.append(_longest(merge(inside, near=1e-12)))
+        ends = np.array([*hulls(sets)[:2], *np.reshape(sure, (-1, 2)).T])
         lower, upper, *inner = fits.centre + fits.scale * ends
         more: dict[str, Any] = {"inner": inner if asked.inner else None, "bound": bound}
         out.append(ranked_intervals(lower, upper, asked.peers, alpha, asked.side, "interpolation", **more))

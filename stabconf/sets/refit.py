@@ -45,8 +45,7 @@ def _by_row(
 ) -> list[Intervals]:
     """`Intervals` from a function that gives the ends of one row at all levels."""
     peers, m = asked.peers, len(asked.rows)
-    some = partial(_ends_of, ends, fits, asked)
-    found = asked.in_chunks(some, np.arange(m), size=1)
+    found = asked.in_chunks(partial(_ends_of, ends, fits), asked, size=1)
     values = np.concatenate(found).reshape(m, len(asked.alphas), 2)
     words = f"the full conformal set to a resolution of {resolution:.2g}, assumed to be an interval"
     if peers.which is not None or peers.weights is not None:
@@ -59,25 +58,25 @@ def _by_row(
     return out
 
 
-def _ends_of(ends: Callable[..., np.ndarray], fits: Any, asked: Request, which: np.ndarray) -> np.ndarray:
+def _ends_of(ends: Callable[..., np.ndarray], fits: Any, asked: Request) -> np.ndarray:
     """Ends of some rows at each level."""
     out = []
-    for i in which:
-        known = {"score": asked.score, "peers": asked.peers.take(i), "own": asked.own[i]}
-        out.append(ends(fits, asked, i, partial(exact_p, fits, asked.rows[i], **known)))
+    for one in asked:
+        known = {"score": one.score, "peers": one.peers, "own": one.own[0]}
+        out.append(ends(fits, one, partial(exact_p, fits, one.rows[0], **known)))
     return np.array(out)
 
 
-def _root_ends(fits: Any, asked: Request, i: int, p: P) -> np.ndarray:
+def _root_ends(fits: Any, asked: Request, p: P) -> np.ndarray:
     ends = np.tile([-np.inf, np.inf], (len(asked.alphas), 1))
     for a, alpha in enumerate(asked.alphas):
-        if asked.peers.take(i).open(alpha):
+        if asked.peers.open(alpha):
             continue
 
         def inside(z: float, alpha: float = alpha) -> bool:
             return bool(p(z=np.array([z]), refit=True)[0] > alpha)
 
-        middle = _start(fits, asked, i, inside)
+        middle = _start(fits, asked, inside)
         if middle is None:
             ends[a] = np.nan
             continue
@@ -86,15 +85,15 @@ def _root_ends(fits: Any, asked: Request, i: int, p: P) -> np.ndarray:
     return ends
 
 
-def _start(fits: Any, asked: Request, i: int, inside: Inside) -> float | None:
+def _start(fits: Any, asked: Request, inside: Inside) -> float | None:
     """A response in the set: that of the smallest score at the prediction, or at what the fit predicts that
     has it as a response, and so on; for one-sided sets one behind it. None if not found."""
 
     def best(at: float) -> float:
         """The response whose score is smallest at a prediction."""
-        return at + float(fits.scale * asked.score.own_centre(asked.own[i], float(fits.responses(at))))
+        return at + float(fits.scale * asked.score.own_centre(asked.own[0], float(fits.responses(at))))
 
-    row = asked.rows[i]
+    (row,) = asked.rows
     middle = best(float(fits.predict(row[None])[0]))
     if asked.score.sign:
         steps = [0.0, *(-asked.score.sign * fits.spread * 2.0**j for j in range(_DOUBLINGS))]
@@ -125,7 +124,7 @@ def _end(inside: Inside, start: float, direction: int, scale: float, tol: float)
     return outside
 
 
-def _grid_ends(fits: Any, asked: Request, i: int, p: P) -> np.ndarray:
+def _grid_ends(fits: Any, asked: Request, p: P) -> np.ndarray:
     z = spread_out(fits.y, asked.points)
     values = p(z=z)
     step = z[1] - z[0]

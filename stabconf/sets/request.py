@@ -6,7 +6,7 @@ new rows.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -31,24 +31,8 @@ _FEW = 0.01  # of a chunk: work that is done sooner than workers are found
 
 
 @dataclass(frozen=True)
-class Work:
-    """New rows, their ranks (one an alpha) and columns beside them; slices are the same for some rows."""
-
-    rows: np.ndarray
-    ranks: Sequence[Rank]
-    beside: np.ndarray | None = None
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, part: slice) -> "Work":
-        beside = None if self.beside is None else self.beside[part]
-        return Work(self.rows[part], [rank.take(part) for rank in self.ranks], beside)
-
-
-@dataclass(frozen=True)
 class Request:
-    """What was asked.
+    """What was asked; slices are the same for some of the new rows.
 
     Attributes
     ----------
@@ -139,14 +123,32 @@ class Request:
         """Scales of the new rows (m,), where they are known beforehand."""
         return np.ones(len(self.rows)) if self.scale is None else self.scale.new
 
+    @property
+    def ranks(self) -> list[Rank]:
+        """The `Rank` of each level, with no more mass than all rows have."""
+        return [self.peers.rank(alpha).within() for alpha in self.alphas]
+
     def in_chunks(
-        self, function: Callable[[Any], Any], rows: Work | np.ndarray, size: int = CHUNK, unit: str = "row"
+        self,
+        function: Callable[[Any], Any],
+        rows: "Request | list[np.ndarray]",
+        size: int = CHUNK,
+        unit: str = "row",
     ) -> list[Any]:
         """As the function of that name, with workers and bar as they were asked for; a few rows are done
         at once."""
         if self.n_jobs is None and not self.progress and len(rows) <= max(1.0, _FEW * size):
             return [function(rows)]
         return in_chunks(function, rows, self.n_jobs, self.progress, size, unit)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, part: slice) -> "Request":
+        return self.take(np.arange(len(self))[part], self.peers.take(part))
+
+    def __iter__(self) -> Iterator["Request"]:
+        return (self[i : i + 1] for i in range(len(self)))
 
     def take(self, which: np.ndarray, peers: Peers) -> "Request":
         """The same for a group of the new rows."""

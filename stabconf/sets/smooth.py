@@ -108,14 +108,13 @@ class SmoothSets:
     ) -> list[list[tuple[list[Piece], float]]]:
         """For some new rows and each of their ranks (a list per row) the intervals that make up the set,
         and how far they may reach beyond it."""
-        return [[self._scanned(i, rank) for rank in each] for i, each in zip(which, ranks, strict=True)]
-
-    def _scanned(self, i: int, rank: Rank) -> tuple[list[Piece], float]:
-        found, loose, count = scanned_set(
-            self.fits, self.rows[i], rank, self.score, self.own[i], self.tol, self.budget
-        )
-        self.tilted += count
-        return found, loose
+        out = []
+        for i, each in zip(which, ranks, strict=True):
+            how = self.score, self.own[i], self.tol, self.budget
+            found = [scanned_set(self.fits, self.rows[i], rank, *how) for rank in each]
+            self.tilted += sum(count for _, _, count in found)
+            out.append([(pieces, loose) for pieces, loose, _ in found])
+        return out
 
     def ends(self, ranks: Sequence[Rank], direction: int) -> Ends:
         """Ends on one side, NaN where the new residual must be scanned."""

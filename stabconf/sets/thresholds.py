@@ -141,8 +141,7 @@ class Along:
 
         def inside(which: np.ndarray, alpha: np.ndarray) -> np.ndarray:
             """Whether candidates (b,) are in the set at levels (b,)."""
-            each = Along(self.trained, np.repeat(self.new, len(which), axis=0), self.formula)
-            each.__dict__.update(_space=self._space, _basis=self._basis)
+            each = self.take(np.zeros(len(which), dtype=int))
             known = Scores(
                 scores[0], ones, length[which], lambda new, rows: scores[np.ix_(which[new], rows)]
             )
