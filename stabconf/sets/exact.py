@@ -13,8 +13,10 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from ..errors import AssumptionError
 from ..path import ClippedFit, Piece, Tilted, both_ways, merge, tilted_fits
 from ..rank import Rank, kth_of_lines
+from .enclosure import bound_of, enclosed
 from .fits import Fits
 from .intervals import Intervals, Pieces, ranked_intervals
 from .parallel import parts_of
@@ -53,8 +55,35 @@ def exact_set(fits: Fits, asked: Request) -> list[Intervals]:
                 pieces[first + i] = tuple(map(tuple, (fits.centre + fits.scale * np.array(each)).tolist()))
             first = part.stop
         more = {"pieces": pieces, "tilted_fits": tilted, "tol": loose, "wanted": _LOOSE * fits.scale}
-        out.append(ranked_intervals(lower, upper, peers, alpha, asked.side, "exact", **more))
+        made = ranked_intervals(lower, upper, peers, alpha, asked.side, "exact", **more)
+        out.append(_within_stable(fits, asked, made) if made.loose.any() else made)
     return out
+
+
+def _within_stable(fits: Fits, asked: Request, made: Intervals) -> Intervals:
+    """`Intervals` whose loose ends are no wider than those of the stable method, which encloses the set."""
+    which = np.flatnonzero(made.loose)
+    lower, upper, tol = (np.array(each) for each in (made.lower, made.upper, made.tol))
+    for bound in ("curvature", "norm"):
+        try:
+            bound_of(fits, bound)
+        except AssumptionError:
+            continue
+        known = enclosed(fits, asked.take(which, asked.peers.take(which)), made.alpha, bound)
+        lower[which] = np.maximum(lower[which], known.lower)  # of an empty set NaN stays NaN
+        upper[which] = np.minimum(upper[which], known.upper)
+    with np.errstate(invalid="ignore"):  # ends that are infinite as they were
+        moved = np.array([lower - made.lower, made.upper - upper])[:, which]
+    moved = moved[[(1 + direction) // 2 for direction in DIRECTIONS[asked.side]]]
+    least = np.min(np.where(np.isnan(moved), 0.0, moved), axis=0)
+    tol[which] = np.where(np.isinf(tol[which]), np.inf, tol[which] - least)
+    pieces = {i: found for i, found in made.pieces.items() if not made.loose[i]}
+    for i in set(made.pieces) - set(pieces):
+        inside = [(max(low, lower[i]), min(high, upper[i])) for low, high in made.pieces[i]]
+        inside = [(low, high) for low, high in inside if low <= high]
+        if len(inside) > 1:
+            pieces[i] = tuple(inside)
+    return replace(made, lower=lower, upper=upper, tol=tol, pieces=pieces)
 
 
 def _chunk(fits: Fits, asked: Request) -> tuple[np.ndarray, list[dict[int, list[Piece]]], int]:
