@@ -311,3 +311,42 @@ def test_coverage_holds_in_overlapping_groups_and_under_shifts_that_the_formula_
         target = (weight * (1 - alpha)).sum(axis=1) / weight.sum(axis=1).mean()
         error = np.std(share - target) / np.sqrt(1000)
         assert -4.0 * error <= np.mean(share - target) <= 4.0 / 81 + 4.0 * error, name
+
+
+@pytest.mark.filterwarnings("ignore::stabconf.StabconfWarning")
+@pytest.mark.parametrize("seed", [26, 28, 36, 49, 81, 92])
+def test_bands_along_indicators_are_those_of_groups_where_scores_tie(seed):
+    """Within the range that a quantile fit follows the response a training row may be followed too: both
+    scores are 0, and such responses are in the set, whatever the scores are at the ends of the range."""
+    rng = np.random.default_rng(seed)
+    x = np.round(rng.normal(size=13))
+    y = x + rng.standard_t(2, size=13) * (1 + abs(x))
+    g = rng.integers(0, 2, 13)
+    g[0] = g[12]
+    frame = pd.DataFrame({"x": x, "y": y, "g": g})
+    res = stabconf.fit_quantiles("y ~ x", frame[:12], quantiles=(0.1, 0.95), penalty=0.01)
+    for alpha in (0.2, 0.3, 0.4):
+        along = res.conf_int_conformal(frame[12:], alpha=alpha, conditional="~ C(g)")
+        grouped = res.conf_int_conformal(frame[12:], alpha=alpha, groups="g")
+        if along.attrs["empty"] or grouped.attrs["empty"]:
+            continue
+        (low, high), (least, most) = along.to_numpy()[0], grouped.to_numpy()[0]
+        assert low <= least + 1e-6 and high >= most - 1e-6
+        assert max(least - low, high - most) <= along.attrs["tol"] + 1e-6
+
+
+def test_scores_that_are_all_0_bound_as_those_of_groups_do():
+    """Fits through all rows: every threshold is 0, not infinite."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(16, 15))
+        names = [f"x{j}" for j in range(15)]
+        frame = pd.DataFrame(X, columns=names).assign(g=[0] * 8 + [1] * 7 + [0])
+        frame["y"] = X[:, 0] + rng.normal(size=16)
+        res = stabconf.fit("y ~ " + " + ".join(names), frame[:15], penalty=0.001)
+        ends = [
+            res.conf_int_conformal(frame[15:], alpha=0.4, **more)
+            for more in ({"conditional": "~ C(g)"}, {"groups": "g"})
+        ]
+        np.testing.assert_allclose(*ends, rtol=1e-6)
+        assert np.all(np.isfinite(ends[0]))

@@ -8,7 +8,7 @@ out.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ from .intervals import Intervals, nonempty, ranked_intervals
 from .request import Request
 from .score import DIRECTIONS, Score
 from .thresholds import Scores
+
+_TIED = 1e-9  # in units of the fit: scores that are nearer to one another may be tied
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,11 @@ def conditional_set(fits: Fits | BandFits, asked: Request) -> list[Intervals]:
         loose = np.zeros(m)
         for way in signs:
             level = asked.conditional.thresholds(beyond[way], alpha)
-            ends[way], off = _end(terms, asked.own * level, asked.own * within, way, len(signs) > 1)
+            behind = asked.own * within
+            if between is not None:
+                below = np.flatnonzero(behind < -terms[way, -way].least - _TIED)
+                behind[_reached(fits, asked, terms, way, alpha, below)] = np.inf
+            ends[way], off = _end(terms, asked.own * level, behind, way, len(signs) > 1)
             loose = np.maximum(loose, off)
         lower, upper = (fits.centre + fits.scale * end for end in nonempty(ends[-1], ends[1]))
         words = asked.conditional.guarantee(alpha, fits.n)
@@ -124,7 +130,47 @@ def _scores(pairs: list[tuple[_Term, Score]]) -> Scores:
     def at(new: np.ndarray, rows: np.ndarray) -> np.ndarray:
         return np.max([score.values(term.residuals(new, rows), rows) for term, score in pairs], axis=0)
 
-    return Scores(base, norms, length, at)
+    return Scores(base, norms, length, at, unit=1.0)
+
+
+def _reached(
+    fits: Fits | BandFits, asked: Request, terms: Terms, way: int, alpha: float, which: np.ndarray
+) -> np.ndarray:
+    """Rows among ``which`` whose threshold, below the new score at the near end of the range in which the
+    fit of a side follows the response, is not so within that range.
+
+    Scores are straight between the corners of the path. Only where one of them has become as large as the
+    new one can the threshold have.
+    """
+    band = isinstance(fits, BandFits)
+    own = fits.fits[way] if isinstance(fits, BandFits) else fits
+    outer, least = terms[way, way], terms[way, -way].least
+    n = outer.fit.count
+    score = Score(sign=way) if band else asked.score
+    out = []
+    for i, path in zip(which, own.paths(asked.rows[which]), strict=True):
+        if path is None or path.unknown.any():
+            out.append(i)
+            continue
+        scores = score.values(outer.fit.v[:n] - path.theta @ outer.fit.X[:n].T)[::way]
+        if band and asked.side == "two-sided":
+            other = terms[-way, way].residuals(np.array([i]), np.arange(n))
+            scores = np.maximum(scores, Score(sign=-way).values(other))
+        large = scores >= -least - _TIED
+        some = scores[np.any(large & ~large[0], axis=1)]
+        if len(some):
+            assert asked.conditional is not None
+            length = np.max(np.abs(some - scores[0]), axis=1)
+            at = partial(_taken, some)
+            along = asked.conditional.take(np.full(len(some), i))
+            level = along.thresholds(Scores(scores[0], np.ones(n), length, at, unit=1.0), alpha)
+            if np.any(level >= -least - _TIED):
+                out.append(i)
+    return np.array(out, dtype=int)
+
+
+def _taken(scores: np.ndarray, new: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    return scores[np.ix_(new, rows)]
 
 
 def _end(
@@ -143,7 +189,9 @@ def _end(
     end = outer.eta + way * beyond
     inside = way * (end - edge) < 0
     narrow = inner.eta + way * within
-    past = inside & (within < -inner.least) & (way * (narrow - other) >= 0)  # the whole range is out
+    past = (
+        inside & (within < -inner.least - _TIED) & (way * (narrow - other) >= 0)
+    )  # the whole range is out
     off = outer.found.loose(outer.fit, outer.rows)
     loose = np.where(inside & ~past, np.abs(edge - start), 0.0) + 2.0 * off
     end = np.where(past, narrow, np.where(inside, edge, end)) + way * off

@@ -36,12 +36,15 @@ class Scores:
         The score of row i differs from ``base`` by at most ``norms[i] * length``.
     at : callable
         From positions of new rows (b,) and of training rows (w,) to scores (b, w).
+    unit : float
+        Size that scores are of, where those of ``base`` may all be 0.
     """
 
     base: np.ndarray
     norms: np.ndarray
     length: np.ndarray
     at: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    unit: float = 0.0
 
     @classmethod
     def fixed(cls, scores: np.ndarray, count: int) -> "Scores":
@@ -178,7 +181,7 @@ def _regress(
     Only rows near that fit are watched, with all others on the side where they are; where one has not kept
     it more rows are watched. Returns coefficients (b, q), which have a minimiser (b,), and bases (b, q).
     """
-    jitter = _JITTER * np.max(np.abs(scores.base), initial=0.0) * _spread(len(X))
+    jitter = _JITTER * np.max(np.abs(scores.base), initial=scores.unit) * _spread(len(X))
     v = scores.base + jitter
     fit = np.linalg.solve(X[near], v[near])
     side = v - X @ fit

@@ -91,11 +91,7 @@ class RefittedResults(FittedResults):
     def per_row(self) -> list[str]:
         """What the model takes per row beside the columns of its formula, where it is not the same for all
         rows: ``exposure``, say."""
-        first = len(self._design.names)
-        parts = {
-            name: self._taken[:, at.start - first : at.stop - first]
-            for name, at in self.refit.columns.items()
-        }
+        parts = {name: self._X[:, place] for name, place in self.refit.columns.items()}
         return [name for name, values in parts.items() if np.any(values != values[0])]
 
     @cached_property
