@@ -250,3 +250,23 @@ def test_thousands_of_tied_responses_cost_no_more_than_others():
     assert time.process_time() - start < 10.0
     assert res.converged and np.allclose(res.params, 0.0, atol=1e-9)
     assert np.allclose(ends["upper"], np.quantile(data["y"], 0.9, method="higher"))
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning", "ignore::stabconf.StabconfWarning")
+@pytest.mark.parametrize(
+    "loss, n, p, penalty, side",
+    [
+        ("pseudo_huber", 12, 2, stabconf.ElasticNet(0.01, 1.0), "two-sided"),
+        ("pseudo_huber", 12, 20, 0, "two-sided"),
+        ("linex", 3, 3, 0, "lower"),
+        ("logcosh", 15, 15, 0, "two-sided"),
+    ],
+)
+def test_no_numpy_warning_reaches_the_user(loss, n, p, penalty, side):
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((n + 1, p))
+        data = frame_of(X, X[:, 0] + rng.standard_normal(n + 1))
+        res = stabconf.fit(formula_of(X), data[:n], loss=loss, penalty=penalty)
+        res.conf_int_conformal(data[n:], alpha=0.4, side=side)
+        res.conformity(data[n:], [0.0, 5.0])

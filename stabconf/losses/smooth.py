@@ -112,13 +112,16 @@ class PseudoHuber(_Thresholded):
 
     def value(self, r: ArrayLike) -> np.ndarray:
         # r^2 / (1 + sqrt(...)) is the same number without cancellation near 0.
-        return np.square(r) / (1.0 + np.hypot(1.0, np.divide(r, self.d)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.square(r) / (1.0 + np.hypot(1.0, np.divide(r, self.d)))
 
     def derivative(self, r: ArrayLike) -> np.ndarray:
-        return np.asarray(r) / np.hypot(1.0, np.divide(r, self.d))
+        with np.errstate(invalid="ignore"):
+            slope = np.asarray(r) / np.hypot(1.0, np.divide(r, self.d))
+        return np.where(np.isinf(r), np.copysign(self.d, r), slope)
 
     def inverse_derivative(self, u: ArrayLike) -> np.ndarray:
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             return np.asarray(u) / np.sqrt(np.maximum(1.0 - np.square(np.divide(u, self.d)), 0.0))
 
     def curvature(self, r: ArrayLike) -> np.ndarray:

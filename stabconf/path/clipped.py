@@ -259,13 +259,13 @@ class Systems:
         if count.max(initial=0) == self.terms.shape[1]:
             self.terms = np.concatenate([self.terms, np.zeros_like(self.terms)], axis=1)
             self.factors = np.concatenate([self.factors, np.zeros_like(self.factors)], axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             factor = -1.0 / value
+            pull = factor * np.einsum("ij,ij->i", term[:, : self.force.shape[1]], self.force[lines])
+            self.x[lines] = np.where(self.inside[lines], self.x[lines] + pull[:, None] * term, 0.0)
         self.terms[lines, count] = term
         self.factors[lines, count] = factor
         self.count[lines] += 1
-        pull = factor * np.einsum("ij,ij->i", term[:, : self.force.shape[1]], self.force[lines])
-        self.x[lines] = np.where(self.inside[lines], self.x[lines] + pull[:, None] * term, 0.0)
 
     def worn(self) -> np.ndarray:
         """Systems whose inverse has so many terms that a fresh one is quicker."""

@@ -262,7 +262,7 @@ class _Batch:
             error = largest(off[:, self.p :]) / (self.longest * largest(d) + 1e-300)
             if look:
                 size = largest(self.systems.force) + self.largest * largest(du)
-                error = np.maximum(error, largest(off[:, : self.p]) / size)
+                error = np.maximum(error, largest(off[:, : self.p]) / (size + 1e-300))
             wrong = ~(error <= _SOLVED)
             if not left or not wrong.any():
                 break

@@ -162,6 +162,8 @@ def minimise_envelope(stage: Envelope, target: float, max_iter: int) -> tuple[Po
             break
         previous = error
         step = -stage.newton_step(here, gradient)
+        if not np.all(np.isfinite(step)):
+            break
         beyond = 0.5 if steps < _PATIENCE else 0.0
         found = _line_search(stage, here, step, gradient, beyond)
         if found is None:
@@ -181,7 +183,7 @@ def _line_search(
     """
     problem = stage.problem
     start = gradient @ step
-    if not start < 0:
+    if not -math.inf < start < 0:
         return None
     move = problem.X @ step
     # The penalty's quadratic part and the tilt: a line in the step's length.
@@ -246,7 +248,8 @@ def newton_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     _, solution, info = lapack.dposv(scaled, gradient / scale, lower=True)
     if info:
         solution = linalg.lstsq(scaled, gradient / scale, check_finite=False)[0]
-    return solution / scale
+    with np.errstate(over="ignore"):
+        return solution / scale
 
 
 def _wide_step(

@@ -112,7 +112,8 @@ class BaseFit:
 
         def stretched(X: np.ndarray, r: np.ndarray) -> np.ndarray:
             widths = self.widths_of(X)
-            return np.divide(self.norms_of(X, made), widths, out=np.zeros(len(X)), where=widths > 0)
+            with np.errstate(invalid="ignore"):  # both are infinite where nothing resists
+                return np.divide(self.norms_of(X, made), widths, out=np.zeros(len(X)), where=widths > 0)
 
         flat = kappa is None or (math.isinf(kappa) and not loss.min_curvature(-np.inf, np.inf) > 0)
         root = inverse_root(self.problem.ridge) if flat else self._root(least_curvature)

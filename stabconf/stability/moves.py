@@ -110,7 +110,8 @@ class Reach:
         """The part of `shift` that is there whatever the new response is (g,)."""
         out = np.empty(self.count)
         for which, metric, norms, _ in self.groups(t):
-            out[which] = metric.start * norms
+            with np.errstate(invalid="ignore"):
+                out[which] = metric.start * norms
         return out
 
     def quantile(
