@@ -215,3 +215,26 @@ def test_terms_that_go_by_row_or_learn_from_training_are_not():
         "bs(x, df=4) + cr(z, df=3) + standardize(x) + center(z) + C(s) * np.log(z) + pd.cut(x, [-9, 0, 9])"
     )
     assert stabconf.fit(f"np.exp(y) ~ {terms} + I(k ** 2):o", frame)._design.depending == []
+
+
+@pytest.mark.parametrize(
+    "term", ["bs(x, df=4)", "cr(x, df=3) + o", "center(x)", "bs(x, df=4):bs(z, df=3):s"]
+)
+def test_knots_and_means_are_learned_from_the_rows_that_lack_nothing(term):
+    """patsy makes knots of a missing value, and no row is complete."""
+    frame = drawn()
+    lacking = frame.copy()
+    lacking.loc[lacking.index[[3, 7]], "x"] = np.nan
+    lacking.loc[lacking.index[9], "y"] = np.nan
+    res = stabconf.fit(f"y ~ {term}", lacking)
+    wanted = stabconf.fit(f"y ~ {term}", frame.drop(index=res._design.dropped))
+    assert list(res._design.dropped) == list(frame.index[[3, 7, 9]])
+    pd.testing.assert_series_equal(res.params, wanted.params)
+    ends = res.conf_int_conformal(lacking.iloc[:5])
+    assert ends.isna().any(axis=1).tolist() == [False, False, False, True, False]
+
+
+def test_terms_that_fill_in_missing_values_keep_their_rows():
+    frame = drawn()
+    frame.loc[frame.index[:2], "x"] = np.nan
+    assert stabconf.fit("y ~ np.where(np.isnan(x), 0, x)", frame).nobs == N

@@ -16,17 +16,7 @@ import pandas as pd
 
 from ..errors import FormulaError, InputError, InputTypeError
 from . import formulas
-from .factors import (
-    Table,
-    at_both,
-    check_responses,
-    depending,
-    design_rows,
-    evaluate,
-    learn,
-    learning,
-    right_side,
-)
+from .factors import at_both, depending, design_rows, learned, learning, right_side
 from .frames import (
     as_frame,
     by_label,
@@ -86,11 +76,8 @@ class Design:
         for name, values in columns.items():
             data[name] = values
         frame = checked_frame(data, sides)
-        table = Table(frame)
         with learning(formula):
-            infos = learn(sides, lambda: iter([table]), names)
-            check_responses(formula, infos[0])
-            made = evaluate(infos, table, frame.index)
+            infos, made = learned(formula, sides, frame, names)
         self._take(formula, sides, names, infos, frame)
         self._data = data
         self._outside = (*outside, *columns)

@@ -8,7 +8,7 @@ look-ups.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +18,7 @@ from patsy.categorical import categorical_to_int
 
 from ..errors import FormulaError, InputError
 from .formulas import names_in
-from .frames import plain_columns
+from .frames import lacking, plain_columns
 from .units import ColumnKinds
 
 _BOX = type(patsy.builtins.C(()))  # what C(...) makes
@@ -186,6 +186,38 @@ def learn(
     ]
     env = patsy.EvalEnvironment([scope])
     return patsy.build.design_matrix_builders(terms, tables, env)
+
+
+def learned(
+    formula: str, sides: Sequence[Iterable[Any]], frame: pd.DataFrame, scope: Mapping[str, Any]
+) -> tuple[list[patsy.DesignInfo], Evaluated]:
+    """The designs of a formula's sides, learned on a frame, and their factors at its complete rows.
+
+    Knots and means of a column that lacks a value are none, and no row is complete: they are then learned
+    from the rows that lack nothing.
+    """
+    complete = ~lacking(dict(frame.items()), len(frame))
+    try:
+        infos, made = _learned(formula, sides, frame, scope)
+    except Exception:
+        if complete.all() or not complete.any():
+            raise
+    else:
+        if len(made.kept) or not complete.any():
+            return infos, made
+    per_row = [name for name, value in scope.items() if np.ndim(value) == 1 and len(value) == len(frame)]
+    some = {name: np.asarray(scope[name])[complete] for name in per_row}
+    infos, made = _learned(formula, sides, frame[complete], {**scope, **some})
+    return infos, replace(made, kept=np.flatnonzero(complete)[made.kept])
+
+
+def _learned(
+    formula: str, sides: Sequence[Iterable[Any]], frame: pd.DataFrame, scope: Mapping[str, Any]
+) -> tuple[list[patsy.DesignInfo], Evaluated]:
+    table = Table(frame)
+    infos = learn(sides, lambda: iter([table]), scope)
+    check_responses(formula, infos[0])
+    return infos, evaluate(infos, table, frame.index)
 
 
 def evaluate(infos: Sequence[patsy.DesignInfo], table: Table, index: pd.Index) -> Evaluated:
