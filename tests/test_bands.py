@@ -328,3 +328,13 @@ def test_a_method_that_bands_do_not_have_is_said_to_be_none_of_theirs(results, s
         InputError, match="method='split' is not for bands of quantiles: give 'auto' or one of"
     ):
         results.conf_int_conformal(spread.iloc[:2], method="split")
+
+
+def test_p_values_of_bands_refuse_a_response_to_start_from(frame):
+    res = stabconf.fit_quantiles("y ~ x1", frame)
+    for ask in (
+        lambda: res.conformity(frame[:1], [1.0], z_hat=3.0),
+        lambda: res.plot_conformity(frame[:1], z_hat=3.0),
+    ):
+        with pytest.raises(stabconf.InputTypeError, match="z_hat= goes with stability bounds"):
+            ask()

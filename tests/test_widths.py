@@ -239,3 +239,13 @@ def test_a_group_that_rows_do_not_have_is_refused_before_intervals_are_made(
     path = (tmp_path / "report.html",) if ask == "report" else ()
     with pytest.raises(stabconf.FormulaError, match="by='nope' is neither a column nor a term"):
         getattr(res, ask)(*path, frame, by="nope")
+
+
+def test_bins_take_infinite_values_and_flags_that_lack_some(frame):
+    res = stabconf.fit("y ~ x1", frame)
+    new = frame.iloc[:40].assign(v=np.r_[np.inf, np.arange(39.0)])
+    new["b"] = pd.array([None, *[True, False] * 19, True], dtype="boolean")
+    by_number = res.width_report(new, by={"v": 3})
+    assert by_number["count"].tolist() == [13, 13, 13, 1] and str(by_number.index[-1]) == "(outside)"
+    by_flag = res.width_report(new, by={"b": [-0.5, 0.5, 1.5]})
+    assert by_flag["count"].tolist() == [19, 20, 1] and str(by_flag.index[-1]) == "(missing)"

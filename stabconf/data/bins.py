@@ -94,7 +94,8 @@ def _binned(values: pd.Series, bins: object, name: Hashable) -> pd.Categorical:
         raise InputError(
             f"by={{{name!r}: ...}} bins numbers, and {name!r} has other values: give by={name!r}"
         )
-    known = numeric.dropna().to_numpy(dtype=float)
+    numeric = pd.Series(numeric.to_numpy(dtype=float, na_value=np.nan), values.index)
+    known = numeric[np.isfinite(numeric)].to_numpy()
     learned = is_count(bins, least=2)
     edges = _edges(bins, known, name)
     names = _interval_names(edges, learned)

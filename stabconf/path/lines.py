@@ -128,8 +128,11 @@ def _at_most(own: Sequence[tuple[float, float]], old: np.ndarray, ranks: Sequenc
     (n,) that stay: both ends, and the largest mass for which that is not so (3, c)."""
     out = []
     before = -1.0
+    ordered = np.append(np.sort(old), np.inf)  # asking each rank anew takes long where they are many
     for rank in sorted(ranks, key=lambda each: each.mass):
-        level = float(rank.kth(old))
+        level = float(
+            rank.kth(old) if rank.weights is not None else ordered[min(int(rank.mass) - 1, len(old))]
+        )
         first, last = 0.0, np.inf
         for value, slope in own:
             if slope > 0:

@@ -185,6 +185,8 @@ class QuantileResults(EachResults, Figures):
         >>> res.conformity({"income": [500.0]}, z=[330.0, 450.0])["p"].round(3).tolist()
         [0.275, 0.03]
         """
+        if asked.get("z_hat") is not None:
+            raise InputTypeError("z_hat= goes with stability bounds, which p-values of bands lack: drop it")
         return ask_p_values(self, exog, z, ("p",), self._p_of(side, pair), units, **asked)
 
     def _p_of(self, side: Side, pair: Sequence[float] | None = None) -> PValues:
