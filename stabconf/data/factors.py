@@ -196,15 +196,18 @@ def learned(
     Knots and means of a column that lacks a value are none, and no row is complete: they are then learned
     from the rows that lack nothing.
     """
-    complete = ~lacking(dict(frame.items()), len(frame))
+    failure = None
     try:
         infos, made = _learned(formula, sides, frame, scope)
-    except Exception:
-        if complete.all() or not complete.any():
-            raise
-    else:
-        if len(made.kept) or not complete.any():
+        if len(made.kept):
             return infos, made
+    except Exception as error:
+        failure = error
+    complete = ~lacking(dict(frame.items()), len(frame))
+    if complete.all() or not complete.any():
+        if failure is not None:
+            raise failure
+        return infos, made
     per_row = [name for name, value in scope.items() if np.ndim(value) == 1 and len(value) == len(frame)]
     some = {name: np.asarray(scope[name])[complete] for name in per_row}
     infos, made = _learned(formula, sides, frame[complete], {**scope, **some})

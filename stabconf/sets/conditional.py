@@ -8,7 +8,7 @@ out.
 """
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -157,20 +157,14 @@ def _reached(
             other = terms[-way, way].residuals(np.array([i]), np.arange(n))
             scores = np.maximum(scores, Score(sign=-way).values(other))
         large = scores >= -least - _TIED
-        some = scores[np.any(large & ~large[0], axis=1)]
-        if len(some):
+        corners = np.flatnonzero(np.any(large & ~large[0], axis=1))
+        if len(corners):
             assert asked.conditional is not None
-            length = np.max(np.abs(some - scores[0]), axis=1)
-            at = partial(_taken, some)
-            along = asked.conditional.take(np.full(len(some), i))
-            level = along.thresholds(Scores(scores[0], np.ones(n), length, at, unit=1.0), alpha)
+            along = asked.conditional.take(np.full(len(corners), i))
+            level = along.thresholds(Scores.each(scores, unit=1.0).take(corners), alpha)
             if np.any(level >= -least - _TIED):
                 out.append(i)
     return np.array(out, dtype=int)
-
-
-def _taken(scores: np.ndarray, new: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    return scores[np.ix_(new, rows)]
 
 
 def _end(
@@ -189,9 +183,8 @@ def _end(
     end = outer.eta + way * beyond
     inside = way * (end - edge) < 0
     narrow = inner.eta + way * within
-    past = (
-        inside & (within < -inner.least - _TIED) & (way * (narrow - other) >= 0)
-    )  # the whole range is out
+    out = within < -inner.least - _TIED  # the whole range
+    past = inside & out & (way * (narrow - other) >= 0)
     off = outer.found.loose(outer.fit, outer.rows)
     loose = np.where(inside & ~past, np.abs(edge - start), 0.0) + 2.0 * off
     end = np.where(past, narrow, np.where(inside, edge, end)) + way * off

@@ -12,7 +12,7 @@ That remainder is quadratic in the distance, so few fits close in on an end of a
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -172,12 +172,6 @@ def _slope_change(loss: Loss, first: float, last: float) -> tuple[float, float]:
     return change, low * high / (low + high) if high > 0 else 0.0
 
 
-def _hull(pieces: Sequence[Piece]) -> Piece:
-    """The ends of intervals together."""
-    lows, highs = zip(*pieces, strict=True)
-    return min(lows), max(highs)
-
-
 class _Walk:
     """Pieces of a set that are found, what is kept for want of a decision, and the fits it took."""
 
@@ -214,8 +208,9 @@ class _Walk:
             return self.tol
         if not self.sure:
             return math.inf
-        hulls = zip(_hull(self.pieces), _hull(self.sure), strict=True)
-        beyond = [0.0 if one == other else abs(one - other) for one, other in hulls]
+        every, sure = merge(self.pieces), merge(self.sure)
+        ends = (every[0][0], sure[0][0]), (every[-1][1], sure[-1][1])
+        beyond = [0.0 if one == other else abs(one - other) for one, other in ends]
         return max(self.tol, *unsure, *beyond)
 
     def side(self, direction: int, budget: int) -> None:

@@ -7,7 +7,7 @@ steps, from the basis of one regression that all of them resemble. `conditional`
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -51,6 +51,18 @@ class Scores:
         """The same scores (n,) for every new row."""
         none = np.zeros(len(scores))
         return cls(scores, none, np.zeros(count), lambda new, rows: np.tile(scores[rows], (len(new), 1)))
+
+    @classmethod
+    def each(cls, scores: np.ndarray, unit: float = 0.0) -> "Scores":
+        """Scores (m, n) that are known for every new row."""
+        length = np.max(np.abs(scores - scores[0]), axis=1)
+        return cls(
+            scores[0], np.ones(scores.shape[1]), length, lambda new, rows: scores[np.ix_(new, rows)], unit
+        )
+
+    def take(self, which: np.ndarray) -> "Scores":
+        """The same for some of the new rows, as often as they are named."""
+        return replace(self, length=self.length[which], at=lambda new, rows: self.at(which[new], rows))
 
 
 @dataclass(frozen=True)
@@ -139,16 +151,12 @@ class Along:
         Quantile regressions of different levels may cross, so that a candidate can be out at a smaller
         alpha and in at a larger one: levels are tried one by one before the last stretch is halved.
         """
-        ones = np.ones(scores.shape[1])
-        length = np.max(np.abs(scores - scores[0]), axis=1)
+        known = Scores.each(scores)
 
         def inside(which: np.ndarray, alpha: np.ndarray) -> np.ndarray:
             """Whether candidates (b,) are in the set at levels (b,)."""
             each = self.take(np.zeros(len(which), dtype=int))
-            known = Scores(
-                scores[0], ones, length[which], lambda new, rows: scores[np.ix_(which[new], rows)]
-            )
-            return own[which] <= each.thresholds(known, alpha)
+            return own[which] <= each.thresholds(known.take(which), alpha)
 
         every = np.arange(len(own))
         grid = np.arange(1, _LEVELS) / _LEVELS
