@@ -1,11 +1,13 @@
 """Independent referees: the same problems in conic form for clarabel, and brute-force conformal p-values.
 
-Nothing here calls the package's solver: the referee writes each loss as cones of its own.
+Nothing here calls the package's solvers: the referee writes each loss as cones of its own.
 """
 
 import clarabel
 import numpy as np
 from scipy import sparse
+
+from stabconf.losses import Huber
 
 _EXACT = (1e-14, 1e-12)  # tolerances, the second where the first is not reached
 
@@ -81,6 +83,27 @@ def conic_minimiser(X, v, loss, ridge, lasso, tilt=None):
     if loss.kind == "step":
         theta = _exactly_fitted(X, v, loss, ridge, lasso, tilt, theta)
     return theta
+
+
+def smallest_norm_of_huber(X, v, d):
+    """The minimiser (p,) of smallest norm without a penalty. All minimisers have the slopes of one of them:
+    they fit the rows within ``d`` alike, and leave the others on their sides of it."""
+    n, p = X.shape
+    none = np.zeros(p)
+    one = conic_minimiser(X, v, Huber(d), none, none)
+    r = v - X @ one
+    inner, side = np.abs(r) < d - 1e-6, np.sign(r)
+    program = _Program(p)
+    i, columns = np.arange(n), np.tile(np.arange(p), n)
+    for rows, factor, right, cone in (
+        (inner, np.ones(n), X @ one, clarabel.ZeroConeT),
+        (~inner, side, side * v - d + 1e-9, clarabel.NonnegativeConeT),
+    ):
+        count = int(np.sum(rows))
+        if count:
+            entry = (np.repeat(i[:count], p), columns[: count * p], factor[rows, None] * X[rows])
+            program.add([entry], right[rows], [cone(count)])
+    return program.solve(np.ones(p))[:p]
 
 
 def _exactly_fitted(X, v, loss, ridge, lasso, tilt, theta):

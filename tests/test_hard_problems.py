@@ -6,7 +6,8 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from referee import conic_minimiser
+from problems import Drawn, fits_of
+from referee import conic_minimiser, p_value, smallest_norm_of_huber
 
 import stabconf
 from stabconf import Huber, Linex, LogCosh, Power
@@ -229,6 +230,45 @@ def test_p_values_of_linex_with_a_lasso_and_more_columns_than_rows_are_those_of_
         r = np.abs(responses - rows @ conic_minimiser(rows, responses, loss, ridge, lasso))
         low, high = ((1 + np.sum(r[:-1] >= r[-1] + near)) / (n + 1) for near in (1e-4, -1e-4))
         assert low <= made <= high, (z, made, low, high)
+
+
+@pytest.mark.parametrize("d", [0.05, 0.3])
+def test_huber_without_a_penalty_takes_the_smallest_norm_where_no_row_is_within_d(d):
+    """Group means and lines through a few rounded responses: outer rows alone leave stretches free."""
+    checked = 0
+    for seed in range(60):
+        rng = np.random.default_rng([seed, 3])
+        n, groups = int(rng.integers(5, 12)), seed % 2
+        rows = np.eye(3)[rng.integers(0, 3, n + 1)] if groups else 3.0 + rng.standard_normal((n + 1, 1))
+        X = np.column_stack([np.ones(n + 1), rows])
+        y = np.round(2.0 * rng.standard_normal(n)) / 2.0
+        fits = fits_of(Drawn(X[:n], y, X[n:], 0.0, 0.0), Huber(d))
+        z = np.concatenate([rng.normal(0.0, 1.0, 3), [-30.0]])
+        p = conformity(fits, X[n], z, "two-sided", None)[0]
+        for candidate, value in zip(fits.responses(z), p, strict=True):
+            v = np.append(fits.whole.v, candidate)
+            r = v - X @ smallest_norm_of_huber(X, v, fits.loss.d)
+            least, most = (p_value(r, slack=slack) for slack in (-2e-5, 2e-5))
+            assert least - 1e-12 <= value <= most + 1e-12, (seed, candidate)
+            checked += least == most
+    assert checked > 100
+
+
+@pytest.mark.parametrize("loss", ["lad", "quantile", "huber", "squared"])
+@pytest.mark.parametrize("offset", [200.0, 2_000.0, 1e5])
+def test_an_offset_of_a_column_that_is_far_from_0_changes_nothing_without_a_penalty(loss, offset):
+    """Years, altitudes and the like, taken as they are."""
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"x": rng.standard_normal(80), "y": rng.standard_t(3, 80)})
+    frame["y"] += frame["x"]
+    new = pd.DataFrame({"x": [0.3, -2.0]})
+    made = []
+    for shift in (0.0, offset):
+        data, moved = (each.assign(x=each["x"] + shift) for each in (frame, new))
+        res = stabconf.fit("y ~ x", data, loss=loss, penalty=0, standardize=False)
+        made.append((res.params["x"], res.predict(moved), res.conf_int_conformal(moved)))
+    for here, there in zip(*made, strict=True):
+        np.testing.assert_allclose(there, here, rtol=1e-7, atol=1e-7)
 
 
 def test_a_set_is_found_where_a_lasso_leaves_no_coefficient():

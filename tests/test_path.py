@@ -52,6 +52,22 @@ def test_a_path_goes_through_refits_at_fifty_tilts(loss, kind):
         np.testing.assert_allclose(on_path, tilted(fits, -share * far * row), atol=2e-5)
 
 
+@pytest.mark.parametrize("penalty", [0.0, 0.01])
+def test_paths_start_at_the_minimiser_wherever_the_solver_stopped(monkeypatch, penalty):
+    """With slopes of 0 everywhere, as if every row were fitted exactly."""
+    drawn = draw("plain", 3, penalty=penalty, l1_ratio=0.0)
+    expected = fits_of(drawn, LAD()).clipped.theta
+
+    def stopped(problem, *start, **solving):
+        r, none = problem.residuals(np.ones(4)), np.zeros(4)
+        made = certify(problem, np.ones(4), np.zeros(drawn.n), none, tol=1e-8, nit=1)
+        assert not made.success and np.any(r)
+        return made
+
+    monkeypatch.setattr("stabconf.sets.fits.minimise", stopped)
+    np.testing.assert_allclose(fits_of(drawn, LAD()).clipped.theta, expected, atol=1e-10)
+
+
 @settings(max_examples=60)
 @given(
     loss=st.sampled_from(CLIPPED),
@@ -104,7 +120,7 @@ def test_crossover_ends_at_the_minimiser_of_smallest_norm():
         v = np.round(rng.standard_normal(12))
         drawn = replace(draw("plain", seed), X=X, y=v, penalty=0.0, l1_ratio=0.0)
         fits = fits_of(drawn, LAD(), standardize=False)
-        theta = fits.clipped.theta * fits.scale
+        theta = fits.ties.moves(fits.clipped.theta) * fits.scale
         # A linear programme for the value, then the smallest norm among its solutions; sizes of residuals
         # are variables of both.
         cost = np.concatenate([np.zeros(3), np.ones(12)])

@@ -250,7 +250,8 @@ class Systems:
                 place = at.searchsorted(unit[some])
                 known = np.append(at, -1)[place] == unit[some]
                 out[some[known, None], at] = inverse[place[known]]
-        out += ((shares * self.factors[:, :size])[:, None] @ terms)[:, 0]
+        with np.errstate(invalid="ignore"):  # a singular system, whose path is given up
+            out += ((shares * self.factors[:, :size])[:, None] @ terms)[:, 0]
         return np.where(self.inside, out, 0.0)
 
     def change(self, lines: np.ndarray, term: np.ndarray, value: np.ndarray) -> None:

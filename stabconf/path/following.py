@@ -148,6 +148,7 @@ class _Batch:
         self.longest = np.max(self.lengths, initial=0.0)
         self.largest = np.max(np.abs(self.X), initial=0.0)
         self.bends = bool(self.soft.any())
+        self.fine = self.bends and bool(fit.extra.any())  # inverses may be of weights that vanish alone
         self.p = len(fit.theta)
         self.ridge = fit.ridge
         seen = self.X[(self.soft & (fit.side[watched] == 0))[: self.data]]
@@ -255,7 +256,7 @@ class _Batch:
     def _direction(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Directions of theta (B, p), of the residuals (B, c) and of the slopes (B, c)."""
         self.systems.renew(self.systems.worn())
-        look = not self.age or len(self.columns) > 0
+        look = not self.age or len(self.columns) > 0 or self.fine
         for left in range(_TRIES, -1, -1):
             dr, du, off = self._rates(look)
             d = self.systems.x[:, : self.p]

@@ -37,8 +37,6 @@ class Polyline:
         Stretches of which only the ends are known.
     open : pair of bool
         Whether nothing is known beyond the first and the last corner.
-    blur : float
-        Scores nearer than this are tied, where a path is known to no more digits.
     """
 
     x: np.ndarray
@@ -47,7 +45,6 @@ class Polyline:
     rays: tuple[Ray, Ray]
     unknown: np.ndarray
     open: tuple[bool, bool] = (False, False)
-    blur: float = 0.0
 
     @cached_property
     def w(self) -> np.ndarray:
@@ -102,10 +99,6 @@ class Polyline:
         """Length of the longest part that nothing is known of."""
         return np.inf if any(self.open) else float(np.max(np.diff(self.w)[self.unknown], initial=0.0))
 
-    def ties(self, X: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        """Differences of scores that are ties at coefficients (..., p)."""
-        return ties_of(X, theta) + self.blur
-
     def pieces(
         self,
         X: np.ndarray,
@@ -141,7 +134,7 @@ class Polyline:
         signs = np.array([start for start, _ in score.own_lines(1.0, 1.0, own)])
         new = signs[:, None] * self.e
         if slack is None:
-            new = new - self.ties(X, self.theta)
+            new = new - ties_of(X, self.theta)
         else:
             old = old - slack[rows]
         rays = []

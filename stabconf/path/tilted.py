@@ -296,9 +296,8 @@ def leave_one_out(fit: ClippedFit) -> tuple[np.ndarray, np.ndarray]:
 def crossover(fit: ClippedFit) -> ClippedFit:
     """The `ClippedFit` at the minimiser from one that is near; itself where that is no better."""
     size = fit.gross_pull + np.max(np.abs(fit.ridge * fit.theta), initial=0.0)
-    smallest = 1e-3 * np.max(np.abs(fit.extra * fit.theta), initial=0.0)
-    tolerance = min(_SETTLED * size, smallest if smallest > 0 else np.inf)
-    if np.all(np.abs(fit.e) <= tolerance) or len(fit.X) > _MANY or fit.hessian_inverse is None:
+    settled = not fit.extra.any() and bool(np.all(np.abs(fit.e) <= _SETTLED * size))
+    if settled or len(fit.X) > _MANY or fit.hessian_inverse is None:
         return fit
     found = follow(fit, np.arange(len(fit.X)), -fit.e[None], limit=False)
     if not found.arrived[0]:

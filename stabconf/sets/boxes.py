@@ -256,15 +256,14 @@ def _chunk(fits: SeveralFits, asked: Request) -> np.ndarray:
         for a, rank in enumerate(ranks):
             for j, (one, path) in enumerate(zip(fits.each, known, strict=True)):
                 others = scores[:j] + scores[j + 1 :]
-                blur = max(each.blur * share for each, share in zip(known, fits.shares, strict=True))
                 gaps = []
                 for side, (corner, sign) in enumerate(((0, -1.0), (-1, 1.0))):
                     level, gap = _largest(
                         np.abs(scores[j][corner]), others, rank.take(i), asked.tol * fits.shares[j]
                     )
                     end = one.centre + one.scale * path.w[corner]
-                    out[a, j, side, i] = end + sign * fits.units[j] * (level + blur)
-                    gaps.append(gap + 2.0 * blur)
+                    out[a, j, side, i] = end + sign * fits.units[j] * level
+                    gaps.append(gap)
                 out[a, j, 2, i] = fits.units[j] * max(gaps)
     return out
 

@@ -50,8 +50,6 @@ class _Term:
     def both(cls, fits: Fits, rows: np.ndarray, shift: float = 0.0) -> "dict[int, _Term]":
         """Those below the fits under -1, those above under 1."""
         fit = fits.clipped
-        if fit.hessian_inverse is None and fits.held is not None:
-            fit = fits.held
         soft = fits.loss.kind == "line"
         found = both_ways(fit, rows, fits.loss.slopes, fits.refit)
         least = dict(zip((-1, 1), fits.loss.slopes, strict=True))

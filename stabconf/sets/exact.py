@@ -215,8 +215,7 @@ class ClippedSets:
                 out.append([([(-np.inf, np.inf)], np.inf)] * len(each))
                 continue
             found = path.pieces_of_each(problem.X, problem.v, each, self.score, self.own[i])
-            loose = max(path.extent, 2.0 * path.blur)
-            out.append([(pieces, loose) for pieces in found])
+            out.append([(pieces, path.extent) for pieces in found])
         return out
 
 

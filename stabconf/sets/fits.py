@@ -32,7 +32,6 @@ from ..solvers import (
     minimise,
     smallest_norm,
     solve,
-    vanishing_ridge,
 )
 from ..stability import BaseFit
 from ..threads import one_thread
@@ -42,7 +41,6 @@ from .training import Parts, Solving, linear
 LEARNED = ", given the units learned in training"  # what a guarantee is given
 
 Residuals = tuple[np.ndarray, np.ndarray, np.ndarray]  # training rows' (g, n), new row's (g,), ties (g,)
-_BLUR = 1e-6  # of the scale: what vanishing ridge weights may change
 _FAR = 100.0  # how far the prediction of a new row follows its response, relative to its residual
 _NEWTON = 150
 _MISSED = 1e-9  # of a response that a tilted fit was to have, relative to its terms
@@ -162,9 +160,9 @@ class Fits:
         problem = self.problem
         solution = None if self.solved is None else self.solved.unique
         if solution is None or not solution.success:
-            solution = minimise(problem, self.ties.coordinates(self.start), **self.solving)
+            solution = minimise(problem, self.ties.start(self.start), **self.solving)
         if self.ties.extra is not None:  # what vanishes bounds nothing
-            problem = replace(problem, ridge=self.ridge)
+            problem = replace(problem, ridge=problem.ridge - self.ties.extra)
         return BaseFit(problem, solution, self.centre, self.scale)
 
     @cached_property
@@ -172,24 +170,10 @@ class Fits:
         """The `ClippedFit`: paths start at a minimiser and not near one, whatever ``tol`` is."""
         solution = self.base.solution
         if not (solution.success and self.solving["tol"] <= 1e-8):
-            solution = minimise(
-                self.problem, self.ties.coordinates(self.start), solver=self.solving["solver"]
-            )
+            solution = minimise(self.problem, solver=self.solving["solver"])
+        if not solution.success:  # slopes of the residuals, from which the path to the minimiser starts
+            solution = replace(solution, multipliers=self.loss.derivative(solution.r))
         return crossover(ClippedFit.of(self.problem, solution, self.ties.extra))
-
-    @cached_property
-    def held(self) -> ClippedFit | None:
-        """The `ClippedFit` with vanishing ridge weights, where paths from `clipped` meet a Hessian that has
-        no inverse; None where there is no such thing."""
-        if np.all(self.problem.ridge > 0):
-            return None
-        ties = vanishing_ridge(self.problem)
-        problem = ties.apply(self.problem)
-        return crossover(
-            ClippedFit.of(
-                problem, minimise(problem, self.clipped.theta, solver=self.solving["solver"]), ties.extra
-            )
-        )
 
     @cached_property
     def solution(self) -> Solution:
@@ -209,12 +193,9 @@ class Fits:
     @cached_property
     @one_thread
     def _left_out(self) -> LeftOut:
-        basis = self.ties.basis
         theta = self.base.solution.x if self.loss.kind == "bending" else self.clipped.theta
         moves, known = leave_one_out(self.clipped) if self.loss.kind != "bending" else self._chords()
-        if basis is not None:
-            theta = basis @ theta[: basis.shape[1]]
-            moves = moves[:, : basis.shape[1]] @ basis.T
+        theta, moves = self.ties.moves(theta), self.ties.moves(moves)
         for i in np.flatnonzero(~known):
             rest = np.delete(np.arange(self.n), i)
             problem = replace(self.whole, X=self.whole.X[rest], v=self.whole.v[rest])
@@ -257,21 +238,10 @@ class Fits:
         return (np.asarray(z) - self.centre) / self.scale
 
     def paths(self, rows: np.ndarray) -> list[Polyline | None]:
-        """The `Polyline`s of new rows, for losses with clipped slopes, None where there is no knowing;
-        those that meet a Hessian without an inverse are followed again with vanishing ridge weights."""
-        out: list[Polyline | None] = [None] * len(rows)
-        left = list(range(len(rows)))
-        for vanishing, blur in ((False, 0.0), (True, _BLUR)):
-            if not left:
-                break
-            fit = self.held if vanishing else self.clipped
-            if fit is None or fit.hessian_inverse is None:
-                continue
-            found = polylines(fit, rows[left], self.loss.slopes, self.refit)
-            for i, path in zip(left, found, strict=True):
-                out[i] = None if path is None else replace(path, blur=blur)
-            left = [i for i, path in zip(left, found, strict=True) if path is None or path.extent]
-        return out
+        """The `Polyline`s of new rows, for losses with clipped slopes, None where there is no knowing."""
+        if self.clipped.hessian_inverse is None:
+            return [None] * len(rows)
+        return polylines(self.clipped, rows, self.loss.slopes, self.refit)
 
     def residuals(self, row: np.ndarray, w: np.ndarray) -> Residuals:
         """As `refitted`, read off the path of the row as far as it is known."""
@@ -279,7 +249,7 @@ class Fits:
         if path is None:
             return self.refitted(row, w)
         theta, e = path.at(w)
-        r, tie = self.problem.v - theta @ self.problem.X.T, path.ties(self.problem.X, theta)
+        r, tie = self.problem.v - theta @ self.problem.X.T, ties_of(self.problem.X, theta)
         known = path.knows(w)
         if not known.all():
             r[~known], e[~known], tie[~known] = self.refitted(row, w[~known])

@@ -14,7 +14,7 @@ from .blocks import BlockProblem, minimise_blocks
 from .borrowed import by_scipy, by_statsmodels
 from .envelope import gram
 from .newton import by_newton
-from .problem import Problem, Solution, TieBreak, certify, smallest_norm, vanishing_ridge
+from .problem import Problem, Solution, TieBreak, certify, smallest_norm
 
 __all__ = [
     "BlockProblem",
@@ -28,7 +28,6 @@ __all__ = [
     "minimise_blocks",
     "smallest_norm",
     "solve",
-    "vanishing_ridge",
 ]
 
 SOLVERS: dict[str, Callable[..., Solution]] = {

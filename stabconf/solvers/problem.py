@@ -6,9 +6,10 @@ it bounds the distance to the minimiser by the duality gap. Intervals are widene
 stay valid whatever the solver did.
 
 Where several minimisers tie the one of smallest norm is meant (section 2), and `TieBreak` makes it unique.
-It is the limit of a vanishing ridge penalty. An objective of straight pieces reaches that limit at a small
-weight already. For losses with curvature it lies in the row space of the design, which is then taken as the
-space of coefficients.
+It lies in the row space of the design and is the limit of a vanishing ridge penalty, which an objective
+whose slopes are flat somewhere reaches at a small weight already. Without a penalty the row space is given
+coordinates in which the design is orthogonal, whatever its units and offsets are; the norm of the
+coefficients is a diagonal there.
 
 A ridge penalty alone keeps the minimiser in the row space too. Where columns outnumber rows that space,
 with one more coordinate for the part of a new row outside of it, is a smaller problem with the same fits.
@@ -25,6 +26,8 @@ from ..losses import Loss
 from .sparse import SparseDesign
 
 _VANISHING = 1e-9  # ridge weight per row, in units of the columns, that stands for one tending to 0
+_ORTHOGONAL = 1e-10  # the same where columns are orthogonal, so that rounding errors are smaller
+_LEAST = 1e-6  # of the largest of them, below which a fit would lose its digits
 _NEGLIGIBLE = 2.0  # in units of the weights that vanish, which depend on the rows
 _BELOW_L1 = 1e-4
 _DEPENDENT = 1e-10  # columns of length 1 that are nearer than this to the span of others depend on them
@@ -161,9 +164,10 @@ def verdict(success: bool, gap: float, tol: float) -> str:
 class TieBreak:
     """What makes the minimiser of a problem unique.
 
-    ``basis`` (p, r) is an orthonormal basis of the row space, None for all coefficients; ``extra`` (p,) are
-    vanishing ridge weights, None where there are none. ``beyond`` says that a last coordinate is the part
-    of a row outside the row space, which a ridge penalty holds; fits have one new row each, so one will do.
+    ``basis`` (p, r), whose columns are orthogonal, leads from coordinates of the row space to coefficients;
+    None for all coefficients as they are. ``extra`` (r,) are vanishing ridge weights of the coordinates,
+    None where there are none. ``beyond`` says that a last coordinate is the part of a row outside the row
+    space, which a ridge penalty holds; fits have one new row each, so one will do.
     """
 
     basis: np.ndarray | None = None
@@ -172,19 +176,18 @@ class TieBreak:
 
     def apply(self, problem: Problem) -> Problem:
         """The problem with one minimiser."""
-        if self.extra is not None:
-            return replace(problem, ridge=problem.ridge + self.extra)
+        extra = 0.0 if self.extra is None else self.extra
         if self.basis is None:
-            return problem
+            return problem if self.extra is None else replace(problem, ridge=problem.ridge + extra)
         X = problem.X @ self.basis
         if self.beyond:
             X = np.column_stack([X, np.zeros(len(X))])
         none = np.zeros(X.shape[1])
-        ridge = none + problem.ridge[0]
+        ridge = none + problem.ridge[0] + extra
         return replace(problem, X=X, ridge=ridge, lasso=none, tilt=self.coordinates(problem.tilt))
 
     def coordinates(self, rows: np.ndarray) -> np.ndarray:
-        """Rows, or coefficients, (..., p) in the coordinates of `apply`."""
+        """Rows (..., p) as the problem of `apply` sees them."""
         if self.basis is None:
             return rows
         inside = rows @ self.basis
@@ -195,20 +198,31 @@ class TieBreak:
         rest = np.where(rest > _ROUNDING * whole, rest, 0.0)
         return np.concatenate([inside, rest], axis=-1)
 
+    def start(self, theta: np.ndarray) -> np.ndarray:
+        """Coefficients (p,) in the coordinates of `apply`."""
+        if self.basis is None:
+            return theta
+        if self.beyond:
+            return np.append(theta @ self.basis, 0.0)
+        return np.linalg.lstsq(self.basis, theta, rcond=None)[0]
+
+    def moves(self, moves: np.ndarray) -> np.ndarray:
+        """Points or moves (..., r) in these coordinates as those of the coefficients (..., p)."""
+        return moves if self.basis is None else moves[..., : self.basis.shape[1]] @ self.basis.T
+
     def outside(self, rows: np.ndarray) -> np.ndarray:
         """Which rows (m, p) have a part that no training row has (bools)."""
-        if self.basis is None or self.beyond:
+        if self.basis is None or self.beyond or np.equal(*self.basis.shape):
             return np.zeros(len(rows), dtype=bool)
-        rest = rows - (rows @ self.basis) @ self.basis.T
+        unit = np.linalg.qr(self.basis)[0]
+        rest = rows - (rows @ unit) @ unit.T
         return np.linalg.norm(rest, axis=1) > _OUTSIDE * np.linalg.norm(rows, axis=1)
 
     def lift(self, problem: Problem, solution: Solution, tol: float) -> Solution:
         """The `Solution` of the problem itself from that of the problem with one minimiser."""
         if self.basis is None and self.extra is None:
             return replace(solution, ties=self, unique=solution)
-        theta = solution.x
-        if self.basis is not None:
-            theta = self.basis @ theta[: self.basis.shape[1]]
+        theta = self.moves(solution.x)
         l1 = solution.l1_multipliers if self.basis is None else np.zeros(len(theta))
         made = certify(problem, theta, solution.multipliers, l1, tol=tol, nit=solution.nit)
         # Multipliers carry the vanishing weights: whether it converged is known with them.
@@ -220,14 +234,19 @@ def smallest_norm(problem: Problem) -> TieBreak:
     """The `TieBreak` of a problem."""
     if np.all(problem.ridge > 0):
         return _row_space(problem)
-    if problem.loss.kind == "step":
-        return vanishing_ridge(problem)
-    rank = column_rank(problem.X)
-    if rank == problem.X.shape[1]:
-        return TieBreak()
-    if problem.ridge.any() or problem.lasso.any():
-        return vanishing_ridge(problem)
-    return TieBreak(basis=np.ascontiguousarray(linalg.svd(problem.X, full_matrices=False)[2][:rank].T))
+    flat = problem.loss.kind != "bending" and math.isfinite(problem.loss.lipschitz)  # slopes, somewhere
+    triangle = linalg.qr(problem.X, mode="r")[0][: problem.X.shape[1]]
+    rank = column_rank(triangle)
+    if problem.ridge.any() or problem.lasso.any() or not rank:
+        return vanishing_ridge(problem) if flat or rank < problem.X.shape[1] else TieBreak()
+    _, values, rows = linalg.svd(triangle)
+    basis = rows[:rank].T / values[:rank]
+    _, values, rows = linalg.svd(triangle @ basis)  # 1 but for rounding errors, which this takes back
+    basis = basis @ (rows[:rank].T / values[:rank]) @ rows[:rank]
+    if not flat:
+        return TieBreak(basis)
+    weight = np.square(basis).sum(axis=0)
+    return TieBreak(basis, _ORTHOGONAL * np.maximum(weight / weight.max(), _LEAST))
 
 
 def _row_space(problem: Problem) -> TieBreak:
