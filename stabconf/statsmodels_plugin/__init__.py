@@ -29,7 +29,6 @@ from .results import StatsmodelsResults
 
 __all__ = ["RefittedResults", "StatsmodelsResults", "conformal", "register", "unregister"]
 
-_METHOD = "conf_int_conformal"
 _CLASSES = (
     RegressionResults,
     RegularizedResults,
@@ -99,9 +98,7 @@ def conformal(
       are centred and scaled as in training and a response as it is. The rule is symmetric in the rows, so
       the guarantee stands; statsmodels' own coefficients may be another of the minimisers.
 
-    Refits are made with the same family, norm, weights, offset and options; the columns that the formula
-    makes are those of the training rows. Intervals lie within the range of the response: a count is not
-    negative, a share is between 0 and 1.
+    Refits have the columns that the formula makes of the training rows; see `RefittedResults`.
 
     Warns
     -----
@@ -170,7 +167,7 @@ def _check_agreement(made: StatsmodelsResults) -> None:
     )
 
 
-def _conf_int_conformal(
+def conf_int_conformal(
     self: Any,
     exog: New = None,
     alpha: Numbers = None,
@@ -192,7 +189,7 @@ def _conf_int_conformal(
     return made.conf_int_conformal(exog, alpha, method, side, **options)
 
 
-_conf_int_conformal.__name__ = _METHOD
+_METHOD = conf_int_conformal.__name__
 
 
 def register() -> None:
@@ -213,14 +210,14 @@ def register() -> None:
     False
     """
     for kind in _CLASSES:
-        if vars(kind).get(_METHOD, _conf_int_conformal) is not _conf_int_conformal:
+        if vars(kind).get(_METHOD, conf_int_conformal) is not conf_int_conformal:
             raise InputError(f"{kind.__name__} has a {_METHOD} that is not stabconf's: nothing was changed")
     for kind in _CLASSES:
-        setattr(kind, _METHOD, _conf_int_conformal)
+        setattr(kind, _METHOD, conf_int_conformal)
 
 
 def unregister() -> None:
     """Take ``conf_int_conformal`` out of statsmodels' result classes again; see `register`."""
     for kind in _CLASSES:
-        if vars(kind).get(_METHOD) is _conf_int_conformal:
+        if vars(kind).get(_METHOD) is conf_int_conformal:
             delattr(kind, _METHOD)

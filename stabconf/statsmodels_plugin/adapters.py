@@ -255,7 +255,7 @@ def _regularised(res: Any, design: Design, weighted: bool, penalty: Any, l1_rati
     weights = _weights(res.model) if weighted else None
     notes = (_WEIGHTED,) if weighted else ()
     if penalty is None:
-        root = np.ones(len(design.y)) if weights is None else np.sqrt(weights)
+        root = np.sqrt(np.ones(len(design.y)) if weights is None else weights)
         params = np.asarray(res.params, dtype=float)
         found = recovered_penalty(root[:, None] * design.X, root * design.y, params, design.intercept)
         if found is None:

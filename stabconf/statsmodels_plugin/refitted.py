@@ -15,7 +15,7 @@ import pandas as pd
 
 from ..data.design import Design
 from ..data.frames import by_label, listed, numbers
-from ..data.units import ColumnKinds, column_units
+from ..data.units import column_units
 from ..errors import AssumptionError, InputError, InputTypeError, MismatchWarning, warn_user
 from ..results.asking import Asked
 from ..results.candidates import PValues
@@ -74,8 +74,7 @@ class RefittedResults(FittedResults):
         self._own = params
         names = list(design.names)
         model = EstimatorSpec(design.formula, refit, None, False, "drop", design.response, names)
-        kinds = ColumnKinds.numeric(len(names), design.intercept)
-        super().__init__(model, design, column_units(design.X, kinds, False)[0])
+        super().__init__(model, design, column_units(design.X, design.kinds, standardize=False)[0])
 
     @cached_property
     def _fits(self) -> EstimatorFits:
@@ -91,8 +90,8 @@ class RefittedResults(FittedResults):
     def per_row(self) -> list[str]:
         """What the model takes per row beside the columns of its formula, where it is not the same for all
         rows: ``exposure``, say."""
-        parts = {name: self._X[:, place] for name, place in self.refit.columns.items()}
-        return [name for name, values in parts.items() if np.any(values != values[0])]
+        X = self._X
+        return [name for name, part in self.refit.columns.items() if np.any(X[:, part] != X[0, part])]
 
     @cached_property
     def clusters(self) -> Clusters | None:
@@ -128,12 +127,13 @@ class RefittedResults(FittedResults):
         )
 
     def __getattr__(self, name: str) -> Any:
-        if name in _LACKING:
-            raise AttributeError(
-                f"{type(self).__name__} has no {name}, which needs fits that have the new row: use "
-                "conf_int_conformal, or the results of stabconf.fit"
-            )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        kind = type(self).__name__
+        if name not in _LACKING:
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}")
+        raise AttributeError(
+            f"{kind} has no {name}, which needs fits that have the new row: use conf_int_conformal, or the "
+            "results of stabconf.fit"
+        )
 
     def check_exchangeability(
         self, new: New, response: Any = None, random_state: int | np.random.Generator = 0
