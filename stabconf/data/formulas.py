@@ -53,12 +53,9 @@ def taken_from(
     found: dict[str, Any] = {}
     columns: dict[str, Any] = {}
     for name in sorted(names):
-        try:
-            value = scope[name]
-        except KeyError:
-            if name != "np":
-                continue
-            value = np
+        if name not in scope and name != "np":
+            continue
+        value = scope.get(name, np)
         if not isinstance(value, pd.Series):
             found[name] = copied(value)
         elif len(value) == len(index) or has_labels(value.index, index).all():
@@ -183,25 +180,19 @@ def hints(formula: str, columns: Iterable[object]) -> Iterator[None]:
     try:
         yield
     except FormulaError as error:
-        hint = formula_hint(formula, columns, str(error))
+        hint = _hint(formula, columns, str(error))
         if not hint:
             raise
         raise FormulaError(f"{error}\nHint: {hint}.") from error
 
 
-def formula_hint(formula: str, columns: Iterable[object], error: str = "") -> str:
-    """Advice on a formula that failed with ``error``, or "", given the columns of its frame.
-
-    Examples
-    --------
-    >>> formula_hint("y ~ log(x)", ["y", "x"])
-    'write np.log(...) for log(...)'
-    >>> formula_hint("y ~ yrs.service", ["y", "yrs.service"])
-    "write Q('yrs.service') for the column 'yrs.service'"
-    """
+def _hint(formula: str, columns: Iterable[object], error: str) -> str:
+    """Advice on a formula that failed, or "", given the columns of its frame."""
     text = _QUOTED.sub("1", formula)
     names = [name for name in columns if isinstance(name, str)]
-    found = [*_dot(text, names), *_odd_names(text, names), *_functions(text, names)]
+    odd = [name for name in names if not name.isidentifier() and _stands_in(text, name)]
+    found = [*_dot(text, names), *(f"write Q({name!r}) for the column {name!r}" for name in odd)]
+    found += _functions(text, names)
     if "^" in text:
         found.append("write ** for a power, within I(...): I(x**2)")
     if re.search(r"(?<!\|)\|(?!\|)", text):
@@ -233,13 +224,8 @@ def _dot(text: str, names: list[str]) -> list[str]:
     return [f"'.' is not known: write the columns, {left.strip()} ~ {shown}"]
 
 
-def _odd_names(text: str, names: list[str]) -> list[str]:
-    """Columns whose names are no Python names and stand in the formula as they are."""
-    odd = [name for name in names if not name.isidentifier() and _stands_in(text, name)]
-    return [f"write Q({name!r}) for the column {name!r}" for name in odd]
-
-
 def _stands_in(text: str, name: str) -> bool:
+    """Whether a column's name, which is no Python name, stands in the formula as it is."""
     return bool(name.strip()) and bool(re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.(])", text))
 
 
