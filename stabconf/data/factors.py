@@ -85,7 +85,8 @@ class Table(dict):
         self.made: dict[Any, Any] = {}
 
 
-_Tables = Callable[[], Iterator[Table]]
+_Sides = Sequence[Iterable[Any]]  # of a formula, each a list of terms
+_Learned = tuple[list[patsy.DesignInfo], "Evaluated"]
 
 
 class OnceFactor(patsy.EvalFactor):
@@ -106,14 +107,9 @@ class OnceFactor(patsy.EvalFactor):
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The factors of designs at the complete rows of a frame; see `evaluate`.
+    """The factors of designs at the rows ``kept`` (n,) of a frame, which lack no value; see `evaluate`.
 
-    Attributes
-    ----------
-    kept : (n,) array of int
-        Positions of the rows that lack no value.
-    factors : dict
-        Values (n, q) of numeric factors, and places (n,) among the levels of categorical ones.
+    Numeric ``factors`` have their values (n, q), categorical ones their places (n,) among the levels.
     """
 
     kept: np.ndarray
@@ -176,7 +172,7 @@ class Evaluated:
 
 
 def learn(
-    sides: Sequence[Iterable[Any]], tables: _Tables, scope: Mapping[str, Any]
+    sides: _Sides, tables: Callable[[], Iterator[Table]], scope: Mapping[str, Any]
 ) -> list[patsy.DesignInfo]:
     """The designs of lists of terms, with their levels, knots and means as tables have them that come one
     by one, as often as patsy asks."""
@@ -184,13 +180,10 @@ def learn(
         [patsy.Term([OnceFactor(factor.code, factor.origin) for factor in term.factors]) for term in side]
         for side in sides
     ]
-    env = patsy.EvalEnvironment([scope])
-    return patsy.build.design_matrix_builders(terms, tables, env)
+    return patsy.build.design_matrix_builders(terms, tables, patsy.EvalEnvironment([scope]))
 
 
-def learned(
-    formula: str, sides: Sequence[Iterable[Any]], frame: pd.DataFrame, scope: Mapping[str, Any]
-) -> tuple[list[patsy.DesignInfo], Evaluated]:
+def learned(sides: _Sides, frame: pd.DataFrame, scope: Mapping[str, Any]) -> _Learned:
     """The designs of a formula's sides, learned on a frame, and their factors at its complete rows.
 
     Knots and means of a column that lacks a value are none, and no row is complete: they are then learned
@@ -198,7 +191,7 @@ def learned(
     """
     failure = None
     try:
-        infos, made = _learned(formula, sides, frame, scope)
+        infos, made = _learned(sides, frame, scope)
         if len(made.kept):
             return infos, made
     except Exception as error:
@@ -210,16 +203,13 @@ def learned(
         return infos, made
     per_row = [name for name, value in scope.items() if np.ndim(value) == 1 and len(value) == len(frame)]
     some = {name: np.asarray(scope[name])[complete] for name in per_row}
-    infos, made = _learned(formula, sides, frame[complete], {**scope, **some})
+    infos, made = _learned(sides, frame[complete], {**scope, **some})
     return infos, replace(made, kept=np.flatnonzero(complete)[made.kept])
 
 
-def _learned(
-    formula: str, sides: Sequence[Iterable[Any]], frame: pd.DataFrame, scope: Mapping[str, Any]
-) -> tuple[list[patsy.DesignInfo], Evaluated]:
+def _learned(sides: _Sides, frame: pd.DataFrame, scope: Mapping[str, Any]) -> _Learned:
     table = Table(frame)
     infos = learn(sides, lambda: iter([table]), scope)
-    check_responses(formula, infos[0])
     return infos, evaluate(infos, table, frame.index)
 
 
@@ -329,9 +319,8 @@ def right_side(
 ) -> tuple[patsy.DesignInfo, Evaluated]:
     """The design of the right side of a formula, and its factors at the complete rows."""
     terms = patsy.ModelDesc.from_formula("~" + formula.split("~", 1)[1]).rhs_termlist
-    table = Table(frame)
-    (info,) = learn([terms], lambda: iter([table]), scope)
-    return info, evaluate([info], table, frame.index)
+    (info,), made = _learned([terms], frame, scope)
+    return info, made
 
 
 def at_both(
