@@ -16,7 +16,7 @@ import pandas as pd
 
 from ..errors import FormulaError, InputError, InputTypeError
 from . import formulas
-from .factors import at_both, depending, design_rows, learned, learning, right_side
+from .factors import at_both, check_responses, depending, design_rows, learned, learning, right_side
 from .frames import (
     as_frame,
     by_label,
@@ -77,7 +77,8 @@ class Design:
             data[name] = values
         frame = checked_frame(data, sides)
         with learning(formula):
-            infos, made = learned(formula, sides, frame, names)
+            infos, made = learned(sides, frame, names)
+            check_responses(formula, infos[0])
         self._take(formula, sides, names, infos, frame)
         self._data = data
         self._outside = (*outside, *columns)
@@ -130,11 +131,6 @@ class Design:
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__, **changes)
         return made
-
-    @property
-    def count_dropped(self) -> int:
-        """Rows left out because a value is missing."""
-        return len(self.dropped)
 
     @property
     def intercept(self) -> int | None:
@@ -330,19 +326,10 @@ def build_design(
     unseen: Unseen = "raise",
     several: bool = False,
 ) -> Design:
-    """Evaluate ``formula`` on ``data``.
+    """The `Design` of a formula with a response, on a frame or a mapping of columns.
 
-    Parameters
-    ----------
-    formula : str
-        A patsy formula with a response.
-    data : DataFrame or mapping of columns
-    scope : mapping
-        Names of the caller, for functions and variables that are not columns.
-    missing : {"drop", "raise"}
-    unseen : {"raise", "nan"}
-    several : bool
-        Whether the left side may have several terms, each a response.
+    ``scope`` has the names of the caller, for functions and variables that are not columns; ``several`` is
+    whether the left side may have several terms, each a response.
 
     Examples
     --------
@@ -368,16 +355,8 @@ def build_design(
             f"formula={formula!r} has {len(names)} responses ({', '.join(names)}), and one is needed here: "
             f"write 'I({' + '.join(names)}) ~ ...' for their sum; stabconf.fit with a loss takes several"
         )
-    _check_rows(design, missing)
-    check_finite(design._Y, names, design.index, "data")
-    check_finite(design.X, design.names, design.index, "data")
-    return design.leaving_unseen(unseen)
-
-
-def _check_rows(design: Design, missing: str) -> None:
-    frame = design._frame
     if missing == "raise" and len(design.dropped):
-        columns = [column for column in frame.columns if frame[column].isna().any()]
+        columns = [column for column, values in design._frame.items() if values.isna().any()]
         rows = ", ".join(map(str, design.dropped[:5]))
         raise InputError(
             f"data has missing values in {listed(columns, 'column')} ({len(design.dropped)} rows, the "
@@ -385,3 +364,6 @@ def _check_rows(design: Design, missing: str) -> None:
         )
     if len(design.y) < 2:
         raise InputError(f"data has {len(design.y)} complete rows (of {len(frame)}): at least 2 are needed")
+    check_finite(design._Y, names, design.index, "data")
+    check_finite(design.X, design.names, design.index, "data")
+    return design.leaving_unseen(unseen)

@@ -52,13 +52,8 @@ class TableParts:
 
 
 class StoredRows:
-    """Rows of a design and their responses in a temporary folder, which goes when the object does.
-
-    Attributes
-    ----------
-    n : int
-        Number of rows.
-    """
+    """The ``n`` rows of a design and their responses in a temporary folder, which goes when the object
+    does."""
 
     def __init__(self) -> None:
         self.n = 0
@@ -90,32 +85,17 @@ class StoredRows:
             total = total + X.sum(axis=0)
         unit = np.sqrt(gram.diagonal())
         unit[unit == 0] = 1.0
-        found = (
-            np.linalg.pinv(gram / unit[:, None] / unit, rcond=1e-12, hermitian=True) @ (total / unit) / unit
-        )
+        inverse = np.linalg.pinv(gram / unit[:, None] / unit, rcond=1e-12, hermitian=True)
+        found = inverse @ (total / unit) / unit
         off = max(float(np.max(np.abs(X @ found - 1.0))) for X, _ in self.blocks(as_they_are))
         return found if off <= 1e-8 else None
 
 
 class PartedDesign(FrozenDesign):
-    """The map of a formula, learned from parts; see `learn_design`.
+    """The map of a formula, learned from parts; see `learn_design`. ``units`` is what `column_units` gives
+    for all rows, ``kinds`` are without numeric parts."""
 
-    Attributes
-    ----------
-    kinds : ColumnKinds
-        Without numeric parts.
-    units : tuple
-        What `column_units` gives for all rows.
-    """
-
-    kinds: ColumnKinds
-    _used: int
     units: tuple[ColumnUnits, np.ndarray]
-
-    @property
-    def count_dropped(self) -> int:
-        """Rows left out because a value is missing."""
-        return len(self.labels) - self._used
 
 
 def learn_design(
@@ -200,5 +180,5 @@ def _stored(design: PartedDesign, frames: Iterator[pd.DataFrame], missing: str) 
     design.hold(design._frame, numeric, count, plain)
     design._Y = np.array([beside.low[:1], beside.high[:1]])
     design._choose(0)
-    design._used = rows.n
+    design.dropped = pd.RangeIndex(count - rows.n)
     return rows
