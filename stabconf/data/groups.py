@@ -25,14 +25,8 @@ _NAMED = 5  # groups that a message names
 class Groups:
     """Groups of the training and the new rows.
 
-    Attributes
-    ----------
-    names : list of str
-        Columns or factors that make them.
-    labels : list
-        Of the groups: values, or tuples of them where there are several names.
-    trained, new : (n,) and (m,) arrays of int
-        Position in ``labels``; -1 where a value is missing.
+    ``names`` are the columns or factors that make them; ``labels`` their values, tuples where there are
+    several names; ``trained`` (n,) and ``new`` (m,) places among the labels, -1 where a value is missing.
     """
 
     names: list[str]
@@ -55,15 +49,9 @@ class Groups:
 
 @dataclass(frozen=True)
 class Ranking:
-    """How new rows are ranked: among all training rows, within groups, by weight, or both.
+    """How new rows are ranked: among all ``count`` training rows, within groups, by weight, or both.
 
-    Attributes
-    ----------
-    count : int
-        Number of training rows.
-    groups : Groups or None
-    weights : tuple of arrays or None
-        Of the training rows (n,) and the new rows (m,), NaN where a new one is missing.
+    ``weights`` are those of the training rows (n,) and of the new rows (m,), NaN where one is missing.
     """
 
     count: int
@@ -228,7 +216,7 @@ def _as_weights(weights: Any, design: Design, exog: object) -> tuple[np.ndarray,
 
 
 def _check_weights(name: str, trained: np.ndarray, new: np.ndarray) -> None:
-    bad = trained[~(np.isfinite(trained) & (trained >= 0))]
+    bad = trained[~(trained >= 0) | np.isinf(trained)]
     if len(bad):
         raise InputError(
             f"{name} has the value {bad[0]:g} in training: weights must be finite and 0 or more; give 0 to "
@@ -236,7 +224,7 @@ def _check_weights(name: str, trained: np.ndarray, new: np.ndarray) -> None:
         )
     if not np.any(trained > 0):
         raise InputError(f"{name} is 0 for all training rows: give a positive weight to some")
-    bad = new[~(np.isnan(new) | (np.isfinite(new) & (new > 0)))]
+    bad = new[(new <= 0) | np.isinf(new)]
     if len(bad):
         raise InputError(
             f"{name} has the value {bad[0]:g} in a new row: weights of new rows must be positive and finite"

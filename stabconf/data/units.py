@@ -1,11 +1,9 @@
 """Units of the fit: centre and scale of the response and of the columns (theory, section 2).
 
-Whatever is learned before the regression is learned from the training rows and held fixed for every
-candidate response. The response is centred by an order statistic and divided by its quartile distance.
-Columns are divided so that a unit change means the same whatever they are made of: a numeric column by its
-standard deviation, an indicator by 1/2, however rare it is. An indicator divided by its own standard
-deviation would let a training row that owns it fit itself where a new row cannot, and intervals would cover
-too little.
+The response is centred by an order statistic and divided by its quartile distance. Columns are divided so
+that a unit change means the same whatever they are made of: a numeric column by its standard deviation, an
+indicator by 1/2, however rare it is. Divided by its own standard deviation, it would let a training row
+that owns it fit itself where a new row cannot, and intervals would cover too little.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -61,14 +59,8 @@ def spans_constant(X: np.ndarray) -> np.ndarray | None:
 class ColumnKinds:
     """What the columns of a design are made of.
 
-    Attributes
-    ----------
-    intercept : int or None
-        Position of the intercept.
-    categorical : (p,) array of bool
-        Columns made of categorical factors alone.
-    parts : dict
-        ``{column: (n,) array}``: the numeric part of columns made of categorical and numeric factors.
+    ``intercept`` is the position of the intercept; ``categorical`` (p,) are the columns made of categorical
+    factors alone; ``parts`` the numeric parts (n,) of those made of both kinds, by column.
     """
 
     intercept: int | None
@@ -140,16 +132,8 @@ def column_units(
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """What `column_units` goes by.
-
-    Attributes
-    ----------
-    count : int
-        Number of rows.
-    mean, sd, low, high : (p,) arrays
-    two_values : (p,) array of bool
-        Columns without a value but ``low`` and ``high``.
-    """
+    """What `column_units` goes by: numbers (p,) of ``count`` rows, and which columns have ``two_values``
+    (p,), none but ``low`` and ``high``."""
 
     count: int
     mean: np.ndarray
@@ -184,14 +168,11 @@ class ColumnStatistics:
         high = np.max([part.high for part in parts], axis=0)
         mean = np.average([part.mean for part in parts], axis=0, weights=counts)
         squares = [part.sd**2 + (part.mean - mean) ** 2 for part in parts]
-        two_values = [
-            part.two_values
-            & ((part.low == low) | (part.low == high))
-            & ((part.high == low) | (part.high == high))
-            for part in parts
-        ]
+        two_values = np.all([part.two_values for part in parts], axis=0)
+        for end in (end for part in parts for end in (part.low, part.high)):
+            two_values &= (end == low) | (end == high)
         sd = np.sqrt(np.average(squares, axis=0, weights=counts))
-        return cls(sum(counts), mean, sd, low, high, np.all(two_values, axis=0))
+        return cls(sum(counts), mean, sd, low, high, two_values)
 
 
 def units_from(

@@ -79,23 +79,10 @@ _NORMS: dict[type, Callable[[Any], Loss]] = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """The objective of a statsmodels model.
+    """The objective of a statsmodels model: ``loss`` of residuals divided by ``scale``, and ``penalty``.
 
-    Attributes
-    ----------
-    label : str
-        The model, for tables.
-    loss : Loss
-        Of residuals divided by ``scale``.
-    penalty : Penalty
-    scale : float
-        Constant that the response is divided by.
-    weights : (n,) array or None
-        Of the rows, for WLS.
-    notes : tuple of str
-        What is held fixed, for the summary.
-    remedy : str
-        What brings statsmodels' coefficients nearer to the minimiser.
+    ``label`` is the model, for tables; ``weights`` (n,) are those of the rows, for WLS; ``notes`` say what
+    is held fixed, for the summary; ``remedy`` says what brings the coefficients nearer to the minimiser.
     """
 
     label: str

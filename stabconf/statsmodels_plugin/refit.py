@@ -44,18 +44,9 @@ _RANGES = {families.Gaussian: _LINE, families.Binomial: _SHARE}  # all other fam
 class Refit:
     """A statsmodels model with ``fit(X, y)`` and ``predict(X)``, for rows with further columns.
 
-    Attributes
-    ----------
-    label, kind : str and type
-        The model, for tables, and its class.
-    fixed : dict
-        What it is made with, whatever the rows: family, norm, ...
-    columns : dict
-        ``{name: slice}``, the columns of X that hold what it takes per row; those before are the design.
-    call, options : str and dict
-        The method that fits it, and what that is given.
-    range : tuple of float
-        Where its responses lie.
+    ``label`` is the model, for tables, ``kind`` its class; ``fixed`` is what it is made with, whatever the
+    rows (family, norm, ...); ``columns`` of X hold what it takes per row, by name, and those before are the
+    design. The method ``call`` fits it, with ``options``; its responses lie in ``range``.
     """
 
     label: str
