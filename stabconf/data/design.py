@@ -41,25 +41,16 @@ class Design:
 
     Attributes
     ----------
-    formula : str
-    y : (n,) array
-        Response as the formula makes it; the first where there are several, see `each`.
-    X : (n, p) array
-        Design columns in their own units.
-    names : list of str
-        Column names.
-    response : str
-        Name of the response, ``"np.log(y)"`` say; ``transformed`` is whether it is more than a column.
-    labels, index : Index
-        Labels of the rows that the user gave, and of those used.
-    kept : (n,) array of int
-        Positions of the rows used.
-    dropped : Index
-        Labels of the rows left out because a value is missing.
-    kinds : ColumnKinds
-        What the columns are made of.
-    predictors : list of str
-        Columns of the frame that the right-hand side uses.
+    y, response
+        Responses (n,) as the formula makes them, and their name, ``"np.log(y)"`` say; of the first where
+        there are several, see `each`. ``transformed`` is whether they are more than a column.
+    X, names, kinds
+        Design columns (n, p) in their own units, their names, and what they are made of.
+    labels, index, kept, dropped
+        Labels of the rows that the user gave, labels and positions (n,) of those used, and labels of those
+        left out because a value is missing.
+    predictors
+        Columns of the frame that the right-hand side of the ``formula`` uses.
     """
 
     _outside: tuple[str, ...] = ()  # names of the columns that were Series of the calling scope
@@ -156,12 +147,15 @@ class Design:
         """Design rows (m, p) of new rows and their index; a row that lacks a value is NaN throughout."""
         frame, columns, complete = self._complete_rows(new)
         try:
-            rows = design_rows(self._info, columns, frame.index, complete)
+            rows = self._mapped(columns, frame.index, complete)
         except Exception as error:
-            placed = placed_rows(self, error, frame, columns, complete)
-            rows = design_rows(self._info, columns, frame.index, placed)
+            rows = self._mapped(columns, frame.index, placed_rows(self, error, frame, columns, complete))
         check_finite(rows, self.names, frame.index, "exog", allow_nan=True)
         return rows, frame.index
+
+    def _mapped(self, columns: Mapping[Any, pd.Series], index: pd.Index, asked: np.ndarray) -> np.ndarray:
+        """Design rows (m, p), NaN where not ``asked`` for."""
+        return design_rows(self._info, columns, index, asked)
 
     def together(
         self, new: object, standardize: bool
@@ -233,31 +227,25 @@ class Design:
 
         Terms may name numpy, pandas, what the formula does, and ``scope``.
         """
-        frame = self.frame_of(new)
+        frame, columns = self.frame_of(new), self._data.columns
+        known = term in columns or term in frame.columns  # a column is one, whatever its name says
+        codes = [term] if known else formulas.factor_codes(term, argument)
+        named = {term} if known else formulas.names_in(*codes)
+        rows, absent = "new", [name for name in columns if name in named and name not in frame.columns]
+        if known and term not in columns:
+            rows, absent = "training", [term]
+        if absent:
+            raise InputError(
+                f"{argument}={term!r} goes by {listed(absent, 'column')}, which the {rows} rows lack: "
+                "give both frames the column"
+            )
         names = {"np": np, "pd": pd, **(scope or {}), **self._scope}
-        codes = self._codes(term, frame, argument)
         return {code: formulas.term_values(code, frame, names, argument) for code in codes}
 
     def terms(self, term: str, new: object, argument: str) -> dict[str, pd.Series]:
         """The same, where terms may have patsy's transforms."""
         found = self.factors(term, new, argument, formulas.TRANSFORMS)
         return {name: values.infer_objects() for name, values in found.items()}
-
-    def _codes(self, term: str, frame: pd.DataFrame, argument: str) -> list[str]:
-        """The factors of a term as expressions; the name of a column is taken as such, whatever it says."""
-        columns = self._data.columns
-        known = term in columns or term in frame.columns
-        codes = [term] if known else formulas.factor_codes(term, argument)
-        named = {term} if known else formulas.names_in(*codes)
-        rows, lacking = "new", [name for name in columns if name in named and name not in frame.columns]
-        if known and term not in columns:
-            rows, lacking = "training", [term]
-        if lacking:
-            raise InputError(
-                f"{argument}={term!r} goes by {listed(lacking, 'column')}, which the {rows} rows lack: "
-                "give both frames the column"
-            )
-        return codes
 
     def _complete_rows(self, new: object) -> tuple[pd.DataFrame, dict[Any, pd.Series], np.ndarray]:
         """A new frame, its columns that the formula uses, and which of its rows lack no value."""
@@ -331,8 +319,6 @@ def build_design(
     ``scope`` has the names of the caller, for functions and variables that are not columns; ``several`` is
     whether the left side may have several terms, each a response.
 
-    Examples
-    --------
     >>> frame = pd.DataFrame({"y": [1.0, 2.0, 4.0], "x": [0.0, 1.0, None]})
     >>> design = build_design("y ~ x", frame, {})
     >>> design.names, design.y, list(design.dropped)

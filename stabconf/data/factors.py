@@ -161,14 +161,11 @@ class Evaluated:
 
     def _numeric_parts(self, subterm: Any) -> np.ndarray:
         """Which product of its numeric factors is in each column of a subterm."""
-        coded = subterm.contrast_matrices
-        counts = [
-            coded[factor].matrix.shape[1] if factor in coded else self.factors[factor].shape[1]
-            for factor in subterm.factors
-        ]
-        numeric = [i for i, factor in enumerate(subterm.factors) if factor not in coded]
-        each = np.unravel_index(np.arange(subterm.num_columns), counts, order="F")
-        return np.ravel_multi_index([each[i] for i in numeric], [counts[i] for i in numeric], order="F")
+        coded, factors = subterm.contrast_matrices, subterm.factors
+        numeric = [1 if factor in coded else self.factors[factor].shape[1] for factor in factors]
+        levels = [coded[factor].matrix.shape[1] if factor in coded else 1 for factor in factors]
+        products = np.arange(np.prod(numeric)).reshape(numeric, order="F")
+        return np.broadcast_to(products, np.multiply(numeric, levels)).ravel(order="F")
 
 
 def learn(
@@ -223,12 +220,16 @@ def evaluate(infos: Sequence[patsy.DesignInfo], table: Table, index: pd.Index) -
         if factor in factors:
             continue
         value = factor.value(info.state, table)
-        _check_labels(factor, value, index)
+        raw = value.raw if isinstance(value, _Hashed) else value
+        _check_labels(factor, raw, index)
         if info.type == "categorical":
-            factors[factor] = _level_codes(info, value)
-            incomplete |= factors[factor] < 0
+            codes = value.places(info.categories) if isinstance(value, _Hashed) else None
+            if codes is None:  # values that patsy codes, or refuses
+                codes = np.asarray(categorical_to_int(raw, info.categories, patsy.NAAction(), factor))
+            factors[factor] = codes
+            incomplete |= codes < 0
         else:
-            factors[factor] = _numeric(info, value)
+            factors[factor] = _numeric(info, raw)
             incomplete |= np.isnan(factors[factor]).any(axis=1)
     kept = np.flatnonzero(~incomplete)
     if len(kept) < len(index):
@@ -236,9 +237,8 @@ def evaluate(infos: Sequence[patsy.DesignInfo], table: Table, index: pd.Index) -
     return Evaluated(kept, factors)
 
 
-def _check_labels(factor: Any, value: Any, index: pd.Index) -> None:
+def _check_labels(factor: Any, raw: Any, index: pd.Index) -> None:
     """Refuse values that have other rows than these."""
-    raw = value.raw if isinstance(value, _Hashed) else value
     data = raw.data if isinstance(raw, _BOX) else raw
     count = len(data) if np.ndim(data) else 1
     if count != len(index):
@@ -248,18 +248,8 @@ def _check_labels(factor: Any, value: Any, index: pd.Index) -> None:
         raise patsy.PatsyError(f"Index mismatch between data.index and {factor.code}", factor)
 
 
-def _level_codes(info: Any, value: Any) -> np.ndarray:
-    """Places (n,) of a factor's values among its levels, -1 where missing."""
-    made = value.places(info.categories) if isinstance(value, _Hashed) else None
-    if made is None:  # values that patsy codes, or refuses
-        raw = value.raw if isinstance(value, _Hashed) else value
-        made = np.asarray(categorical_to_int(raw, info.categories, patsy.NAAction(), info.factor))
-    return made
-
-
 def _numeric(info: Any, value: Any) -> np.ndarray:
     """The values (n, q) of a factor of numbers."""
-    value = value.raw if isinstance(value, _Hashed) else value
     made = value.to_numpy() if isinstance(value, pd.Series) else np.asarray(value)
     made = made if made.ndim > 1 else made.reshape(-1, 1)
     if made.ndim > 2 or made.shape[1] != info.num_columns:

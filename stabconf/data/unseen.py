@@ -26,6 +26,8 @@ def placed_rows(
 ) -> np.ndarray:
     """Which of the ``complete`` rows (m,) of a new frame the map can place, after it could not place all of
     them; the error where these cannot be told, or where ``design.unseen`` is "raise"."""
+    if not hasattr(design._info, "factor_infos"):  # a map of formulaic
+        raise new_row_error(design, error, frame) from error
     values = pd.DataFrame(columns, index=frame.index)[complete]
     rows, found = _unseen_rows(design._info, values, design.frame_of(None))
     if not rows.any():

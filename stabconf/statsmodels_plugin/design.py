@@ -9,6 +9,7 @@ the model's arrays and by the map that statsmodels keeps.
 import pickle
 import warnings
 from collections import ChainMap
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from ..data.design import Design, build_design
 from ..data.formulas import names_in
 from ..data.frames import as_frame, check_duplicates, check_finite, collected, listed
 from ..data.units import ColumnKinds
-from ..data.unseen import new_row_error, placed_rows
 from ..errors import InputError
 
 
@@ -126,7 +126,9 @@ class ModelDesign(Design):
 
     def new_rows(self, new: Any) -> tuple[np.ndarray, pd.Index]:
         """Design rows (m, p) of new rows, NaN where one has a missing value, and their index."""
-        rows, index = self._array_rows(new) if self._info is None else self._formula_rows(new)
+        if self._info is not None:
+            return super().new_rows(new)
+        rows, index = self._array_rows(new)
         rows[np.isnan(rows).any(axis=1)] = np.nan
         check_finite(rows, self.names, index, "exog", allow_nan=True)
         return rows, index
@@ -157,20 +159,14 @@ class ModelDesign(Design):
             )
         return values, new.index if isinstance(new, pd.DataFrame) else pd.RangeIndex(len(values))
 
-    def _formula_rows(self, new: Any) -> tuple[np.ndarray, pd.Index]:
+    def _mapped(self, columns: Mapping[Any, pd.Series], index: pd.Index, asked: np.ndarray) -> np.ndarray:
         """Design rows by the map that statsmodels keeps."""
-        frame, columns, complete = self._complete_rows(new)
-        values = pd.DataFrame(columns, index=frame.index).reset_index(drop=True)
-        rows = np.full((len(frame), len(self.names)), np.nan)
-        if complete.any():
-            try:
-                made = _matrix(self._info, values[complete])
-            except Exception as error:
-                if not hasattr(self._info, "factor_infos"):
-                    raise new_row_error(self, error, frame) from error
-                made = _matrix(self._info, values[placed_rows(self, error, frame, columns, complete)])
+        rows = np.full((len(index), len(self.names)), np.nan)
+        if asked.any():
+            values = pd.DataFrame(columns, index=index).reset_index(drop=True)
+            made = _matrix(self._info, values[asked])
             rows[made.index.to_numpy()] = np.asarray(made, dtype=float)
-        return rows, frame.index
+        return rows
 
     def __getstate__(self) -> dict[str, Any]:
         if hasattr(self._info, "factor_infos"):
