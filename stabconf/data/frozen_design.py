@@ -32,17 +32,14 @@ class FrozenDesign(Design):
     def __init__(self, design: Design) -> None:
         self.__dict__.update({name: getattr(design, name) for name in _KEPT})
         numeric = design._frame[design.predictors].iloc[design.kept].select_dtypes("number")
-        ranges = numeric.agg(["min", "max"]) if len(numeric.columns) else None
-        self.hold(design._frame.iloc[:0], ranges, len(design.labels), design.kinds.take(slice(0)))
+        self.hold(design._frame.iloc[:0], numeric, len(design.labels), design.kinds.take(slice(0)))
         self.y = np.array([design.y.min(), design.y.max()])
 
-    def hold(
-        self, frame: pd.DataFrame, ranges: pd.DataFrame | None, count: int, kinds: ColumnKinds
-    ) -> None:
-        """Take what is said of the training rows: columns without rows, ranges of the numeric ones, the
-        number of rows given, and kinds of design columns without parts."""
+    def hold(self, frame: pd.DataFrame, numeric: pd.DataFrame, count: int, kinds: ColumnKinds) -> None:
+        """Take what is said of the training rows: columns without rows, numeric ones, of which the ranges
+        are kept, the number of rows given, and kinds of design columns without parts."""
         self._frame: pd.DataFrame = frame
-        self._data: pd.DataFrame = frame if ranges is None else ranges
+        self._data: pd.DataFrame = numeric.agg(["min", "max"]) if len(numeric.columns) else frame
         self.labels = pd.RangeIndex(count)
         self.kinds = kinds
         self.X = np.empty((0, len(self.names)))

@@ -91,21 +91,14 @@ class StoredRows:
         return found if off <= 1e-8 else None
 
 
-class PartedDesign(FrozenDesign):
-    """The map of a formula, learned from parts; see `learn_design`. ``units`` is what `column_units` gives
-    for all rows, ``kinds`` are without numeric parts."""
-
-    units: tuple[ColumnUnits, np.ndarray]
-
-
 def learn_design(
     formula: str,
     parts: TableParts,
     scope: Mapping[str, Any],
     missing: Literal["drop", "raise"],
     unseen: Unseen,
-) -> tuple[PartedDesign, StoredRows]:
-    """The design of a formula learned from parts, and its rows."""
+) -> tuple[FrozenDesign, StoredRows, ColumnUnits, np.ndarray]:
+    """The design of a formula learned from parts, its rows, and what `column_units` gives for them all."""
     sides = formulas.sides_of(formula)
     used = formulas.names_in(*(code for side in sides for code in formulas.codes_of(side)))
     names, columns = formulas.taken_from(scope, used - set(parts.columns), pd.RangeIndex(0))
@@ -134,14 +127,17 @@ def learn_design(
             f"formula={formula!r} has {len(responses)} responses, and rows that come in parts are fitted "
             "one response at a time: call fit once for each"
         )
-    design = object.__new__(PartedDesign)
+    design = object.__new__(FrozenDesign)
     design._take(formula, sides, names, infos, first.iloc[:0])
-    rows = _stored(design, frames(), missing)
-    return design.leaving_unseen(unseen), rows
+    rows, units = _stored(design, frames(), missing)
+    return design.leaving_unseen(unseen), rows, *units
 
 
-def _stored(design: PartedDesign, frames: Iterator[pd.DataFrame], missing: str) -> StoredRows:
-    """The rows of a design, in files; the design is told what can be said of them all."""
+def _stored(
+    design: FrozenDesign, frames: Iterator[pd.DataFrame], missing: str
+) -> tuple[StoredRows, tuple[ColumnUnits, np.ndarray]]:
+    """The rows of a design, in files, and `column_units` of them all; the design is told what can be said
+    of them."""
     rows = StoredRows()
     infos = [design._left, design._info]
     statistics, ranges, count = [], [], 0
@@ -175,10 +171,9 @@ def _stored(design: PartedDesign, frames: Iterator[pd.DataFrame], missing: str) 
         raise InputError(f"data has {rows.n} complete rows (of {count}): at least 2 are needed")
     known, beside = map(ColumnStatistics.joined, zip(*statistics, strict=True))
     plain = ColumnKinds(kinds.intercept, kinds.categorical)
-    design.units = units_from(known, dict(zip(kinds.parts, beside.sd[1:].tolist(), strict=True)), plain)
-    numeric = ranges[0] if len(ranges[0].columns) else None
-    design.hold(design._frame, numeric, count, plain)
+    design.hold(design._frame, ranges[0], count, plain)
     design._Y = np.array([beside.low[:1], beside.high[:1]])
     design._choose(0)
     design.dropped = pd.RangeIndex(count - rows.n)
-    return rows
+    spread = dict(zip(kinds.parts, beside.sd[1:].tolist(), strict=True))
+    return rows, units_from(known, spread, plain)
