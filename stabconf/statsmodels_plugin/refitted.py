@@ -88,8 +88,7 @@ class RefittedResults(FittedResults):
 
     @property
     def per_row(self) -> list[str]:
-        """What the model takes per row beside the columns of its formula, where it is not the same for all
-        rows: ``exposure``, say."""
+        """What the model takes beside the columns of its formula and is not the same for all rows."""
         X = self._X
         return [name for name, part in self.refit.columns.items() if np.any(X[:, part] != X[0, part])]
 
@@ -155,26 +154,20 @@ class RefittedResults(FittedResults):
 
     def _intervals(self, asked: Asked) -> list[Intervals]:
         asked = replace(asked, method=self.default_method if asked.method == "auto" else asked.method)
-        if self.clusters is not None:
-            folds = self._own_folds(asked.method, asked.options.get("folds"))
+        clusters, folds = self.clusters, asked.options.get("folds")
+        if clusters is not None:
+            folds = clusters if folds is None else folds
+            nested = isinstance(folds, Clusters) and clusters.count == len(
+                np.unique(np.column_stack([clusters.code, folds.code]), axis=0)
+            )
+            if asked.method not in ("auto", "split", "cv+") or not nested:
+                raise AssumptionError(
+                    f"{self.refit.label} has groups of rows that depend on each other, so that they must "
+                    "be held out together: use method='split' or 'cv+', and drop folds or give the column "
+                    "of the groups, or of larger ones"
+                )
             asked = replace(asked, options={**asked.options, "folds": folds})
         return [clipped(intervals, *self.refit.range) for intervals in super()._intervals(asked)]
-
-    def _own_folds(self, method: str, folds: Any) -> Clusters:
-        """Folds that keep the model's groups together; refused where what was asked does not."""
-        clusters = self.clusters
-        assert clusters is not None
-        nested = (
-            isinstance(folds, Clusters)
-            and len(np.unique(np.column_stack([clusters.code, folds.code]), axis=0)) == clusters.count
-        )
-        if method not in ("auto", "split", "cv+") or not (folds is None or nested):
-            raise AssumptionError(
-                f"{self.refit.label} has groups of rows that depend on each other, so that they must be "
-                "held out together: use method='split' or 'cv+', and drop folds or give the column of the "
-                "groups, or of larger ones"
-            )
-        return folds if isinstance(folds, Clusters) else clusters
 
 
 def _checked(
@@ -215,23 +208,21 @@ def _checked(
 def _allowed(name: str, values: np.ndarray, index: pd.Index) -> np.ndarray:
     """What predictions take at new rows (m, q); refused where none can be made of it."""
     strange = np.isinf(values) | (values <= 0 if name == "exposure" else False)
-    rows = np.flatnonzero(strange.any(axis=1))
-    if len(rows):
-        value, must = values[strange][0], "be positive and finite" if name == "exposure" else "be finite"
+    if strange.any():
+        row, column = np.argwhere(strange)[0]
+        must = "be positive and finite" if name == "exposure" else "be finite"
         raise InputError(
-            f"{name} of row {index[rows[0]]} is {value:g}, and it must {must}: correct or drop it"
+            f"{name} of row {index[row]} is {values[row, column]:g}, and it must {must}: correct or drop it"
         )
     return values
 
 
 def _suggested(values: np.ndarray, frame: pd.DataFrame) -> str:
     """What to give for values (n, q) of the training rows: their columns, where data has them."""
+    numeric = {name: each.to_numpy(dtype=float) for name, each in frame.select_dtypes("number").items()}
     found = []
     for wanted in values.T:
-        numeric = frame.select_dtypes("number")
-        same = [
-            name for name in numeric.columns if np.allclose(numeric[name].to_numpy(dtype=float), wanted)
-        ]
+        same = [name for name, each in numeric.items() if np.allclose(each, wanted)]
         if not same:
             return "a column of data and of new rows with its values, or a callable of a frame"
         found.append(same[0])
