@@ -32,11 +32,6 @@ _SUPPORTED = (
     "supported are, with exact sets, OLS, WLS, their fit_regularized (elastic net), QuantReg and RLM with "
     "a convex norm; by refits, GLM, models of counts and shares, RLM with any norm, GEE and MixedLM"
 )
-_GROUPED = (
-    "rows of one group depend on each other",
-    "keep one row of each group, drawn at random, and fit OLS to these: its intervals are for a row of a "
-    "new group",
-)
 CLUSTERED = (
     "rows of one cluster depend on each other, so that they are hardly exchangeable, and intervals may "
     "cover too little; use method='cv+' or 'split' with folds= the column of the clusters, for rows of new "
@@ -46,22 +41,22 @@ _LABELS = (
     "its response is a category, which has a set of labels and no interval",
     "code the categories as numbers and use stabconf.fit(formula, data).conformal_set(new, candidates)",
 )
-_ORDERED = (
-    "its rows come in an order, so that they are not exchangeable",
-    "use the model's own forecast intervals (get_forecast or get_prediction)",
+_GROUPED = (
+    "rows of one group depend on each other",
+    "keep one row of each group, drawn at random, and fit OLS to these: its intervals are for a row of a "
+    "new group",
 )
 # Modules of statsmodels whose models have no conformal guarantee: why, and what to do instead.
 _NO_GUARANTEE = {
-    "statsmodels.tsa": _ORDERED,
-    "statsmodels.regression.recursive_ls": _ORDERED,
-    "statsmodels.regression.rolling": _ORDERED,
-    "statsmodels.regression.process_regression": _GROUPED,
-    "statsmodels.genmod.generalized_estimating_equations": _LABELS,
-    "statsmodels.miscmodels.ordinal_model": _LABELS,
-    "statsmodels.genmod.qif": _GROUPED,
-    "statsmodels.genmod.bayes_mixed_glm": _GROUPED,
-    "statsmodels.discrete.conditional_models": _GROUPED,
-    "statsmodels.duration": (
+    ("statsmodels.tsa.", "statsmodels.regression.recursive_ls.", "statsmodels.regression.rolling."): (
+        "its rows come in an order, so that they are not exchangeable",
+        "use the model's own forecast intervals (get_forecast or get_prediction)",
+    ),
+    ("statsmodels.genmod.generalized_estimating_equations.",): _LABELS,
+    ("statsmodels.miscmodels.ordinal_model.",): _LABELS,
+    ("statsmodels.genmod.bayes_mixed_glm.", "statsmodels.genmod.qif."): _GROUPED,
+    ("statsmodels.regression.process_regression.", "statsmodels.discrete.conditional_models."): _GROUPED,
+    ("statsmodels.duration.",): (
         "durations may be censored, and a censored one is no response that an interval could cover",
         "where none is censored, fit their logarithms with OLS or stabconf.fit",
     ),
@@ -108,15 +103,12 @@ def unwrapped(res: Any) -> Any:
 
 
 def kind_of(res: Any) -> type | None:
-    """The class of a result's model in statsmodels.
-
-    A user's own subclass is taken for what it derives from, one of statsmodels for another model.
-    """
+    """The class of a result's model in statsmodels, from which a user's own may derive."""
     kinds = type(getattr(res, "model", None)).__mro__
     return next((kind for kind in kinds if kind.__module__.startswith("statsmodels.")), None)
 
 
-def objective_of(res: Any, penalty: Any = None, l1_ratio: Any = None) -> tuple[Design, Recipe] | None:
+def objective_of(res: Any, penalty: Any, l1_ratio: Any) -> tuple[Design, Recipe] | None:
     """The `Design` and the `Recipe` of a result; None where its model has no exact sets."""
     regularised = isinstance(res, RegularizedResults)
     known = kind_of(res)
@@ -157,8 +149,8 @@ def unsupported(res: Any) -> AssumptionError:
     modules = [f"{kind.__module__}." for kind in type(model).__mro__]
     reasons = [
         found
-        for part, found in _NO_GUARANTEE.items()
-        if any(module.startswith(f"{part}.") for module in modules)
+        for parts, found in _NO_GUARANTEE.items()
+        if any(module.startswith(parts) for module in modules)
     ]
     if isinstance(model, (BinaryModel, MultinomialModel)):
         reasons.append(_LABELS)

@@ -1,9 +1,8 @@
 """Training arrays of a statsmodels result, and the map from new rows to its design.
 
-A model from a patsy formula gets stabconf's own `Design` of that formula where this gives the model's
-matrix. Models from arrays, from formulaic formulas and all others (a frame that was changed since,
-``drop_cols``, columns that `stabconf.fit` refuses or reads otherwise) get a `ModelDesign`, which goes by
-the model's arrays and by the map that statsmodels keeps.
+A model from a patsy formula gets stabconf's own `Design` of it where this gives the model's matrix. Models
+from arrays, from formulaic formulas and all others (a frame that was changed since, ``drop_cols``, columns
+that `stabconf.fit` refuses) get a `ModelDesign`, by the model's arrays and the map that statsmodels keeps.
 """
 
 import pickle
@@ -134,8 +133,7 @@ class ModelDesign(Design):
         return rows, index
 
     def _array_rows(self, new: Any) -> tuple[np.ndarray, pd.Index]:
-        """Rows (m, p) and index; columns by name where the model has names and exog some of them, else by
-        position."""
+        """Rows (m, p) and index; columns by name where exog has some of the model's, else by position."""
         count, new = len(self.names), collected(new)
         known = set(self.names) & set(new.columns) if isinstance(new, pd.DataFrame) and self._named else ()
         if len(known) == count:

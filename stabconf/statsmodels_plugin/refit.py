@@ -127,7 +127,7 @@ _KINDS: dict[type | None, tuple[Callable[[Any], Options], Range | Callable[[Any]
 
 
 def refit_of(
-    res: Any, penalty: Any = None, l1_ratio: Any = None, fit_options: Mapping[str, Any] | None = None
+    res: Any, penalty: Any, l1_ratio: Any, fit_options: Mapping[str, Any] | None
 ) -> tuple[Design, Refit, np.ndarray]:
     """The `Design` and the `Refit` of a result, and its training rows (n, p + q) as that takes them.
 

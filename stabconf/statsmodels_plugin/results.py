@@ -30,8 +30,7 @@ _SOLVING: dict[str, Any] = {"solver": "auto", "tol": 1e-8, "max_iter": 1000}
 
 
 def _taking_weights(method: Callable[..., Found]) -> Callable[..., Found]:
-    """A method of `ObjectiveResults` with ``wls_weights``, those of the new rows that it is given, and
-    without ``transductive``, which would fit again."""
+    """A method with ``wls_weights`` of new rows, without ``transductive``, which would fit again."""
     known = inspect.signature(method)
     rows = "exog" if "exog" in known.parameters else "new"
 
