@@ -36,15 +36,13 @@ class Groups:
 
     def columns(self, taken: Collection[str]) -> dict[str, np.ndarray]:
         """Label columns of the new rows, ``{name: values}``; ``taken`` are names that are in use."""
-        if len(self.names) == 1:
-            return {"group": self._values(self.labels)}
-        names = [f"group_{name}" if name in taken else name for name in self.names]
-        parts = [list(part) for part in zip(*self.labels, strict=True)]
-        return {name: self._values(part) for name, part in zip(names, parts, strict=True)}
-
-    def _values(self, labels: list[Any]) -> np.ndarray:
-        values = pd.Series(labels, dtype=object)
-        return values.reindex(np.where(self.new < 0, len(labels), self.new)).infer_objects().to_numpy()
+        names, parts = ["group"], [self.labels]
+        if len(self.names) > 1:
+            names = [f"group_{name}" if name in taken else name for name in self.names]
+            parts = [list(part) for part in zip(*self.labels, strict=True)]
+        place = np.where(self.new < 0, len(self.labels), self.new)
+        values = (pd.Series(part, dtype=object).reindex(place).infer_objects() for part in parts)
+        return {name: each.to_numpy() for name, each in zip(names, values, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -65,8 +63,7 @@ class Ranking:
         return complete if self.weights is None else complete & ~np.isnan(self.weights[1])
 
     def parts(self, complete: np.ndarray) -> list[tuple[np.ndarray, Peers]]:
-        """Groups of the complete new rows, by position among them, each with its `Peers`; one group of all
-        where none were asked for."""
+        """Groups of the complete new rows, by position among them, each with its `Peers`; or one of all."""
         new = np.zeros(np.count_nonzero(complete)) if self.groups is None else self.groups.new[complete]
         out = []
         for code in np.unique(new):
@@ -80,8 +77,7 @@ class Ranking:
         return out
 
     def attrs(self, intervals: Any, complete: np.ndarray) -> dict[str, Any]:
-        """What a frame of `Intervals` says of the ranking, in plain values; nothing where all rows count
-        alike."""
+        """What a frame of `Intervals` says of the ranking; nothing where all rows count alike."""
         if self.groups is None and self.weights is None:
             return {}
         out: dict[str, Any] = {"k": None, "n": self.count}
@@ -90,12 +86,11 @@ class Ranking:
             out["effective_n"] = float(np.sum(trained) ** 2 / np.sum(np.square(trained)))
         if self.groups is not None:
             codes, first = np.unique(self.groups.new[complete], return_index=True)
-            n = np.broadcast_to(intervals.n, len(intervals.lower))[first]
-            k = np.broadcast_to(intervals.k, len(intervals.lower))[first]
-            whole = [int(value) if self.weights is None else None for value in k]
+            count = len(intervals.lower)
+            k, n = (np.broadcast_to(each, count)[first] for each in (intervals.k, intervals.n))
             out["groups"] = {
-                self.groups.labels[code]: {"k": rank, "n": int(size)}
-                for code, rank, size in zip(codes, whole, n, strict=True)
+                self.groups.labels[code]: {"k": int(rank) if self.weights is None else None, "n": int(size)}
+                for code, rank, size in zip(codes, k, n, strict=True)
             }
         return out
 
