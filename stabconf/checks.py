@@ -20,8 +20,6 @@ def is_number(value: object) -> TypeGuard[float]:
 def is_count(value: object, least: int = 1) -> TypeGuard[int]:
     """True for whole numbers from ``least`` on, Python's or numpy's; flags do not count.
 
-    Examples
-    --------
     >>> is_count(3), is_count(3.0), is_count(True), is_count(1, least=2)
     (True, False, False, False)
     """
@@ -74,8 +72,6 @@ def check_candidates(z: object, y: np.ndarray, name: str = "z") -> tuple[np.ndar
     Labels stand for the responses 0, 1, ... in the order given, which those of training, ``y`` (n,), must
     be too.
 
-    Examples
-    --------
     >>> check_candidates(["low", "high"], np.array([0, 1, 1]))
     (array([0., 1.]), ['low', 'high'])
     """

@@ -27,8 +27,6 @@ def group_labels(by: object, frame: pd.DataFrame, terms: Terms) -> pd.DataFrame:
     intervals, closed on the right, or a list of these. Rows without a value are in the group "(missing)",
     rows beyond the intervals in "(outside)".
 
-    Examples
-    --------
     >>> frame = pd.DataFrame({"g": ["a", "b", None], "x": [1.0, 2.0, 30.0]})
     >>> group_labels(["g", {"x": [0, 10]}], frame, None).to_numpy().tolist()
     [['a', '(0, 10]'], ['b', '(0, 10]'], ['(missing)', '(outside)']]

@@ -1,9 +1,8 @@
 """From a formula and a frame to plain arrays, and the same map for new rows.
 
 Fits start here with `build_design`. The formula sees the columns of the frame, the names of the caller's
-scope that it mentions, and nothing else; frame and names are kept, as copies, so that the map can be
-rebuilt after pickling (patsy's own objects refuse to be pickled) and that later changes of the user's frame
-do not matter.
+scope that it mentions, and nothing else. Copies of both are kept, so that the map can be rebuilt after
+pickling (patsy's own objects refuse it) and that later changes of the user's frame do not matter.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -91,12 +90,12 @@ class Design:
         frame: pd.DataFrame,
     ) -> None:
         """Take the map of a formula's sides, learned from rows with the columns of a frame."""
-        left, right = map(formulas.codes_of, sides)
+        left, right = (formulas.names_in(*formulas.codes_of(side)) for side in sides)
         self.formula, self._scope, self._frame = formula, scope, frame
         self._left, self._info = infos
         self.names: list[str] = list(self._info.column_names)
-        self.predictors: list[str] = formulas.columns_in(right, frame.columns)
-        self._responding = formulas.columns_in(left, frame.columns)
+        self.predictors: list[str] = [column for column in frame.columns if column in right]
+        self._responding = [column for column in frame.columns if column in left]
 
     def _choose(self, place: int) -> None:
         """Take one of the responses for the response."""
@@ -160,9 +159,7 @@ class Design:
     def together(
         self, new: object, standardize: bool
     ) -> tuple["Design", ColumnUnits, np.ndarray, pd.Index]:
-        """A copy whose map is learned from training and new rows together, the units of its columns, and
-        rows and index as in `new_rows`.
-        """
+        """A copy with a map learned from training and new rows, its units, and what `new_rows` returns."""
         frame, columns, complete = self._complete_rows(new)
         trained = self._frame[self.predictors].iloc[self.kept]
         asked = pd.DataFrame({name: columns[name].to_numpy()[complete] for name in self.predictors})
@@ -294,11 +291,10 @@ class Design:
 
 
 def checked_frame(data: pd.DataFrame, sides: Sequence[list[Any]]) -> pd.DataFrame:
-    """The columns of training rows that a formula's sides name, made plain, and refused where the formula
-    would misread one."""
+    """The columns that a formula's sides name, made plain; refused where the formula would misread one."""
     left, right = map(formulas.codes_of, sides)
-    used = formulas.names_in(*left, *right)
-    frame = pd.DataFrame(plain_columns(data, used, "data"), index=data.index, copy=False)
+    columns = plain_columns(data, formulas.names_in(*left, *right), "data")
+    frame = pd.DataFrame(columns, index=data.index, copy=False)
     for code in left + right:
         name, category = formulas.column_of(code)
         if name in frame.columns:

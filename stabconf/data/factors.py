@@ -2,8 +2,7 @@
 
 `design` learns whole formulas here and puts new rows through them. patsy learns levels, knots and means.
 Evaluating factors and writing columns, with patsy's result, is done here: text becomes codes of levels by
-hashing, not value by value, columns are written in blocks of rows, and one row costs little more than its
-look-ups.
+hashing, columns are written in blocks of rows, and one row costs little more than its look-ups.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -54,8 +53,7 @@ class _Hashed:
 
 
 def _hashed(value: Any) -> Any:
-    """The value of a factor as `_Hashed`; as it is where patsy codes it as quickly, or refuses it, or has
-    rules of its own for its order."""
+    """The value of a factor as `_Hashed`; as it is where patsy is as quick, or has rules of its own."""
     boxed = isinstance(value, _BOX)
     data = value.data if boxed else value
     if not isinstance(data, (pd.Series, np.ndarray, pd.Categorical)) or data.ndim != 1:
@@ -171,8 +169,7 @@ class Evaluated:
 def learn(
     sides: _Sides, tables: Callable[[], Iterator[Table]], scope: Mapping[str, Any]
 ) -> list[patsy.DesignInfo]:
-    """The designs of lists of terms, with their levels, knots and means as tables have them that come one
-    by one, as often as patsy asks."""
+    """The designs of lists of terms, learned from tables that come one by one, as often as patsy asks."""
     terms = [
         [patsy.Term([OnceFactor(factor.code, factor.origin) for factor in term.factors]) for term in side]
         for side in sides
@@ -211,8 +208,7 @@ def _learned(sides: _Sides, frame: pd.DataFrame, scope: Mapping[str, Any]) -> _L
 
 
 def evaluate(infos: Sequence[patsy.DesignInfo], table: Table, index: pd.Index) -> Evaluated:
-    """The factors of designs at the rows of a table, which have labels ``index``; incomplete rows are left
-    out."""
+    """The factors of designs at the complete rows of a table, all of whose rows have labels ``index``."""
     factors: dict[Any, np.ndarray] = {}
     incomplete = np.zeros(len(index), dtype=bool)
     for info in (each for design in infos for each in design.factor_infos.values()):
@@ -335,8 +331,7 @@ def design_rows(
     index: pd.Index,
     asked: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Design rows (m, p) of columns with labels ``index``; NaN where they lack a value, and where they are
-    not ``asked`` for (bools)."""
+    """Design rows (m, p) of columns with labels ``index``; NaN where incomplete, or not ``asked`` for."""
     count = len(index)
     if asked is not None and not asked.all():
         columns = {name: values[asked] for name, values in columns.items()}

@@ -1,8 +1,7 @@
 """Formulas as text: names, factors, columns, and what to write instead of what cannot be used.
 
 `factors` evaluates whole ones, `term_values` a single term, by which groups, tables and figures go. Hints
-are for the slips of people who come from R; they read the formula as it stands, for what cannot be parsed
-has no terms.
+are for people who come from R; they read the formula as it stands, for what cannot be parsed has no terms.
 """
 
 import ast
@@ -46,10 +45,7 @@ def caller_scope(depth: int) -> Mapping[str, Any]:
 def taken_from(
     scope: Mapping[str, Any], names: Iterable[str], index: pd.Index
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Copies of what the formula names and data, with rows ``index``, does not have.
-
-    Returns names of the scope, and columns: Series matched to the rows by label.
-    """
+    """Copies of what the formula names and data lacks, and the columns among them: Series, by label."""
     found: dict[str, Any] = {}
     columns: dict[str, Any] = {}
     for name in sorted(names):
@@ -75,12 +71,6 @@ def names_in(*codes: str) -> set[str]:
     return names
 
 
-def columns_in(codes: Iterable[str], columns: Iterable[str]) -> list[str]:
-    """The columns that pieces of formula name."""
-    used = names_in(*codes)
-    return [column for column in columns if column in used]
-
-
 def _expression(code: str) -> ast.Expression:
     """A piece of formula as Python reads it."""
     try:
@@ -92,8 +82,6 @@ def _expression(code: str) -> ast.Expression:
 def column_of(code: str) -> tuple[str, bool]:
     """The column that a factor is ("" for an expression), and whether it is said to be a category.
 
-    Examples
-    --------
     >>> [column_of(code) for code in ("x", "Q('a b')", "I(x)", "C(g, Sum)", "x > 2")]
     [('x', False), ('a b', False), ('x', False), ('g', True), ('', False)]
     """
@@ -118,8 +106,6 @@ def is_column(response: str, columns: Collection[str]) -> bool:
 def sides_of(formula: str) -> tuple[list[Any], list[Any]]:
     """The terms of the left and of the right side of a formula.
 
-    Examples
-    --------
     >>> [codes_of(terms) for terms in sides_of("np.log(y) ~ x + C(g):x")]
     [['np.log(y)'], ['x', 'C(g)', 'x']]
     """
@@ -141,8 +127,6 @@ def codes_of(terms: Collection[Any]) -> list[str]:
 def factor_codes(term: str, argument: str) -> list[str]:
     """The factors of one formula term, as expressions; ``argument`` names it in errors.
 
-    Examples
-    --------
     >>> factor_codes("C(g):x > 5", "groups")
     ['C(g)', 'x > 5']
     """
@@ -243,8 +227,6 @@ def _functions(text: str, names: list[str]) -> list[str]:
 def term_values(code: str, frame: pd.DataFrame, scope: Mapping[str, Any], argument: str) -> pd.Series:
     """A column, or an expression of columns and names of ``scope``, at the rows of a frame, by position.
 
-    Examples
-    --------
     >>> frame = pd.DataFrame({"g": ["a", "b"], "x": [1.0, None]}, index=[7, 8])
     >>> term_values("C(g)", frame, {}, "by").tolist(), term_values("x > 5", frame, {}, "by").tolist()
     (['a', 'b'], [False, nan])

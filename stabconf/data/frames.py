@@ -49,8 +49,7 @@ def as_frame(data: object, argument: str) -> pd.DataFrame:
 
 
 def collected(data: Any) -> Any:
-    """A frame of polars, pyarrow, duckdb and the like as one of pandas, its rows numbered; queries are run.
-    Anything else as it is."""
+    """A frame of polars, pyarrow, duckdb and the like, or a query, as one of pandas; all else as it is."""
     if isinstance(data, (pd.DataFrame, pd.Series, np.ndarray)):
         return data
     frame = nw.from_native(data, pass_through=True)
@@ -111,8 +110,7 @@ def copied(value: Any) -> Any:
 
 
 def by_label(values: Any, index: pd.Index, what: str) -> Any:
-    """A Series in the order of the rows, matched by label; anything else as it is, for it goes by
-    position."""
+    """A Series in the order of the rows, matched by label; all else as it is, for it goes by position."""
     if not isinstance(values, pd.Series) or values.index.equals(index):
         return values
     lacking = index[~has_labels(values.index, index)]
@@ -219,10 +217,7 @@ def _stray_cells(values: pd.Series) -> pd.Series:
 
 
 def check_column(values: pd.Series, name: str, response: bool, category: bool) -> None:
-    """Refuse a training column that the formula would misread.
-
-    A ``response`` cannot be a category; ``category`` is whether the formula says that it is one.
-    """
+    """Refuse a training column that the formula would misread; ``category`` is whether it says C(...)."""
     column = f"data[{name!r}]"
     if values.dtype.kind == "c":
         raise InputError(

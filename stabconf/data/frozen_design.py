@@ -1,8 +1,7 @@
 """The map from new rows to design rows without the rows that it was learned from, for predictors.
 
-What patsy learned (means, knots, levels, contrasts) is kept as it is, and pickled object by object, for
-patsy's classes refuse it by themselves. Of the training columns types and ranges are kept, which messages
-about new rows go by.
+What patsy learned (means, knots, levels, contrasts) is pickled object by object, for patsy's classes refuse
+it. Of the training columns types and ranges are kept, which messages about new rows go by.
 """
 
 import io
@@ -36,8 +35,7 @@ class FrozenDesign(Design):
         self.y = np.array([design.y.min(), design.y.max()])
 
     def hold(self, frame: pd.DataFrame, numeric: pd.DataFrame, count: int, kinds: ColumnKinds) -> None:
-        """Take what is said of the training rows: columns without rows, numeric ones, of which the ranges
-        are kept, the number of rows given, and kinds of design columns without parts."""
+        """Take columns without rows, numeric ones, of which ranges are kept, and the count of all rows."""
         self._frame: pd.DataFrame = frame
         self._data: pd.DataFrame = numeric.agg(["min", "max"]) if len(numeric.columns) else frame
         self.labels = pd.RangeIndex(count)

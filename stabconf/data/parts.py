@@ -52,8 +52,7 @@ class TableParts:
 
 
 class StoredRows:
-    """The ``n`` rows of a design and their responses in a temporary folder, which goes when the object
-    does."""
+    """The ``n`` rows of a design and their responses in a temporary folder, which goes with the object."""
 
     def __init__(self) -> None:
         self.n = 0
@@ -136,8 +135,7 @@ def learn_design(
 def _stored(
     design: FrozenDesign, frames: Iterator[pd.DataFrame], missing: str
 ) -> tuple[StoredRows, tuple[ColumnUnits, np.ndarray]]:
-    """The rows of a design, in files, and `column_units` of them all; the design is told what can be said
-    of them."""
+    """The rows of a design, in files, and their `column_units`; the design is told what they are like."""
     rows = StoredRows()
     infos = [design._left, design._info]
     statistics, ranges, count = [], [], 0

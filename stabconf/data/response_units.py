@@ -87,8 +87,6 @@ def as_units(units: Any, design: Design) -> ResponseUnits:
     """What ``units`` asks for: None for those of the model's response, "response", or a pair of functions,
     from the response to the model's and back.
 
-    Examples
-    --------
     >>> from stabconf.data.design import build_design
     >>> design = build_design("np.log10(y) ~ x", {"y": [1.0, 10.0, 100.0], "x": [0.0, 1.0, 3.0]}, {})
     >>> made = as_units("response", design)

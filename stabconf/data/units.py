@@ -26,8 +26,6 @@ def location_scale(y: np.ndarray, level: float | None = 0.5) -> tuple[float, flo
     A level of None fixes the location at 0, for a design that no constant is in the span of. Where the
     quartiles coincide the scale is 1.2533 times the mean distance from the centre, and 1 where that is 0.
 
-    Examples
-    --------
     >>> location_scale(np.array([1.0, 2.0, 3.0, 4.0, 100.0]))[0]
     3.0
     """
@@ -119,10 +117,7 @@ class ColumnUnits:
 def column_units(
     X: np.ndarray, kinds: ColumnKinds, standardize: bool = True
 ) -> tuple[ColumnUnits, np.ndarray]:
-    """The `ColumnUnits` of a design (n, p), and which of its columns are constant (p,), intercept aside.
-
-    Without ``standardize`` columns stay as they are.
-    """
+    """The `ColumnUnits` of a design (n, p), and which of its columns are constant (p,), intercept aside."""
     p = X.shape[1]
     if not standardize:
         return ColumnUnits(np.zeros(p), np.ones(p)), np.zeros(p, dtype=bool)
@@ -178,8 +173,7 @@ class ColumnStatistics:
 def units_from(
     known: ColumnStatistics, spread: Mapping[int, float], kinds: ColumnKinds
 ) -> tuple[ColumnUnits, np.ndarray]:
-    """`column_units` from statistics of the columns, and standard deviations of the numeric parts of
-    columns, see `ColumnKinds`."""
+    """`column_units` from statistics of the columns, and standard deviations of their numeric parts."""
     low, high = known.low, known.high
     mean = np.zeros(len(low))
     constant = high - low <= 1e-13 * np.maximum(np.abs(low), np.abs(high))

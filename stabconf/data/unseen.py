@@ -1,8 +1,7 @@
-"""New rows that the map learned in training cannot place, in the user's words: levels that it has not seen,
-values beyond its knots, variables with a value per training row.
+"""New rows that the map learned in training cannot place: unseen levels, values beyond its knots.
 
-`design` asks once a map has failed: to name the rows in an error, or to leave them without an answer where
-``unseen="nan"``.
+`design` asks once a map has failed: to name the rows in an error, in the user's words, or to leave them
+without an answer where ``unseen="nan"``.
 """
 
 from typing import TYPE_CHECKING, Any
