@@ -108,7 +108,10 @@ class ConformalRegressor(RegressorMixin, BaseEstimator):
         response = "y"
         while response in frame.columns:
             response += "_"
-        right = _sum(list(frame.columns)) if self.formula is None else _right(self.formula)
+        columns = list(frame.columns)
+        blocks = [" + ".join(columns[i : i + _BLOCK]) for i in range(0, len(columns), _BLOCK)]
+        everything = " + ".join(f"({block})" for block in blocks)
+        right = everything if self.formula is None else _right(self.formula)
         names = ("loss", "penalty", "l1_ratio", "standardize", "estimator")
         options = {name: getattr(self, name) for name in names}
         self.results_: Any = fit(
@@ -182,12 +185,6 @@ class ConformalRegressor(RegressorMixin, BaseEstimator):
         frame = as_frame(X, "X")
         validate_data(self, frame, skip_check_array=True, reset=False)
         return frame
-
-
-def _sum(names: list[str]) -> str:
-    """A formula of all columns."""
-    blocks = [" + ".join(names[i : i + _BLOCK]) for i in range(0, len(names), _BLOCK)]
-    return " + ".join(f"({block})" for block in blocks)
 
 
 def _right(formula: str) -> str:

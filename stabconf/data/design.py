@@ -102,7 +102,9 @@ class Design:
         self._place = place
         self.response: str = self._left.column_names[place]
         self.y: np.ndarray = np.ascontiguousarray(self._Y[:, place])
-        self.transformed: bool = not formulas.is_column(self.response, self._frame.columns)
+        columns = self._frame.columns
+        quoted = [code for name in columns for code in (f"Q({name!r})", f'Q("{name}")')]
+        self.transformed: bool = self.response not in columns and self.response not in quoted
 
     @property
     def responses_named(self) -> list[str]:

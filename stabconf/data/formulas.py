@@ -98,11 +98,6 @@ def _function(call: ast.Call) -> str | None:
     return getattr(call.func, "id", None)
 
 
-def is_column(response: str, columns: Collection[str]) -> bool:
-    """Whether a response is a column as it is, quoted (``Q("a b")``) or not."""
-    return response in columns or any(response in (f"Q({name!r})", f'Q("{name}")') for name in columns)
-
-
 def sides_of(formula: str) -> tuple[list[Any], list[Any]]:
     """The terms of the left and of the right side of a formula.
 
@@ -174,9 +169,22 @@ def _hint(formula: str, columns: Iterable[object], error: str) -> str:
     """Advice on a formula that failed, or "", given the columns of its frame."""
     text = _QUOTED.sub("1", formula)
     names = [name for name in columns if isinstance(name, str)]
-    odd = [name for name in names if not name.isidentifier() and _stands_in(text, name)]
-    found = [*_dot(text, names), *(f"write Q({name!r}) for the column {name!r}" for name in odd)]
-    found += _functions(text, names)
+    found = []
+    left, _, right = text.partition("~")
+    if re.search(r"(?<![\w.)])\.(?![\w.(])", right):  # R's y ~ .
+        used = set(re.findall(r"\w+", left))
+        others = [name if name.isidentifier() else f"Q({name!r})" for name in names if name not in used]
+        shown = " + ".join(others[:8]) + (" + ..." if len(others) > 8 else "")
+        found.append(f"'.' is not known: write the columns, {left.strip()} ~ {shown}")
+    for name in names:  # no names of Python, that stand in the formula as they are
+        alone = rf"(?<![\w.]){re.escape(name)}(?![\w.(])"
+        if name.strip() and not name.isidentifier() and re.search(alone, text):
+            found.append(f"write Q({name!r}) for the column {name!r}")
+    for called in dict.fromkeys(_CALL.findall(text)):
+        if called in _NUMPY and called not in names:
+            found.append(f"write np.{called}(...) for {called}(...)")
+        elif called in _INSTEAD:
+            found.append(f"{called}() is not known here: {_INSTEAD[called]}")
     if "^" in text:
         found.append("write ** for a power, within I(...): I(x**2)")
     if re.search(r"(?<!\|)\|(?!\|)", text):
@@ -195,33 +203,6 @@ def _unknown(error: str, names: list[str]) -> str:
     near = difflib.get_close_matches(unknown[1].lower(), lower, n=1)
     meant = f"did you mean {lower[near[0]]!r}? Else give" if near else "give"
     return f"{meant} data a column of that name, or define the name before the call"
-
-
-def _dot(text: str, names: list[str]) -> list[str]:
-    """R's ``y ~ .``, with the columns that it stands for."""
-    left, _, right = text.partition("~")
-    if not re.search(r"(?<![\w.)])\.(?![\w.(])", right):
-        return []
-    used = set(re.findall(r"\w+", left))
-    others = [name if name.isidentifier() else f"Q({name!r})" for name in names if name not in used]
-    shown = " + ".join(others[:8]) + (" + ..." if len(others) > 8 else "")
-    return [f"'.' is not known: write the columns, {left.strip()} ~ {shown}"]
-
-
-def _stands_in(text: str, name: str) -> bool:
-    """Whether a column's name, which is no Python name, stands in the formula as it is."""
-    return bool(name.strip()) and bool(re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.(])", text))
-
-
-def _functions(text: str, names: list[str]) -> list[str]:
-    """Functions of R by other names here."""
-    hints = []
-    for called in dict.fromkeys(_CALL.findall(text)):
-        if called in _NUMPY and called not in names:
-            hints.append(f"write np.{called}(...) for {called}(...)")
-        elif called in _INSTEAD:
-            hints.append(f"{called}() is not known here: {_INSTEAD[called]}")
-    return hints
 
 
 def term_values(code: str, frame: pd.DataFrame, scope: Mapping[str, Any], argument: str) -> pd.Series:

@@ -46,6 +46,14 @@ _GROUPED = (
     "keep one row of each group, drawn at random, and fit OLS to these: its intervals are for a row of a "
     "new group",
 )
+_CORRELATED = (
+    "errors that are correlated make rows that are not exchangeable",
+    "fit OLS to rows that are far enough apart to be independent",
+)
+_UNKNOWN_SIGMA = (
+    "its sigma says nothing of new rows",
+    "use WLS with weights=1 / sigma (OLS where sigma is None)",
+)
 # Modules of statsmodels whose models have no conformal guarantee: why, and what to do instead.
 _NO_GUARANTEE = {
     ("statsmodels.tsa.", "statsmodels.regression.recursive_ls.", "statsmodels.regression.rolling."): (
@@ -155,7 +163,9 @@ def unsupported(res: Any) -> AssumptionError:
     if isinstance(model, (BinaryModel, MultinomialModel)):
         reasons.append(_LABELS)
     if isinstance(model, GLS):
-        reasons.append(_gls_reason(model))
+        sigma: Any = getattr(model, "sigma", None)
+        shared = np.ndim(sigma) > 1 and np.any(np.asarray(sigma) != np.diag(np.diag(sigma)))
+        reasons.append(_CORRELATED if shared or type(model) is not GLS else _UNKNOWN_SIGMA)
     if reasons:
         why, instead = reasons[0]
         return AssumptionError(f"{text}: {why}. Instead, {instead}; {_SUPPORTED}")
@@ -163,18 +173,6 @@ def unsupported(res: Any) -> AssumptionError:
         f"{text}; {_SUPPORTED}. Where rows are exchangeable, split conformal intervals are valid for any "
         "model: stabconf.fit(formula, data, estimator=...) with an object that has fit(X, y) and predict(X)"
     )
-
-
-def _gls_reason(model: GLS) -> tuple[str, str]:
-    """Why GLS is refused, and what to do instead."""
-    sigma: Any = getattr(model, "sigma", None)
-    shared = np.ndim(sigma) > 1 and np.any(np.asarray(sigma) != np.diag(np.diag(sigma)))
-    if shared or type(model) is not GLS:
-        return (
-            "errors that are correlated make rows that are not exchangeable",
-            "fit OLS to rows that are far enough apart to be independent",
-        )
-    return "its sigma says nothing of new rows", "use WLS with weights=1 / sigma (OLS where sigma is None)"
 
 
 def _spread(design: Design) -> float:

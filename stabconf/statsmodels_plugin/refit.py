@@ -165,19 +165,13 @@ def refit_of(
     for name, values in per_row.items():
         columns[name] = slice(start, start + values.shape[1])
         start += values.shape[1]
-    label = _label(model)
+    part = model.M if isinstance(model, RLM) else model.family if isinstance(model, GLM) else None
+    label = type(model).__name__ + ("" if part is None else f", {type(part).__name__}")
     if getattr(res, "cov_type", None) == "cluster":
         warn_user(f"{label} with cov_type='cluster': {CLUSTERED}", DataWarning)
     options = {**options, **(fit_options or {})}
     made = Refit(label, type(model), fixed, columns, call, options, span)
     return design, made, np.hstack([design.X, *per_row.values()])
-
-
-def _label(model: Any) -> str:
-    """The model in a few words: its class, and its family or norm."""
-    part = model.M if isinstance(model, RLM) else model.family if isinstance(model, GLM) else None
-    name = type(model).__name__
-    return name if part is None else f"{name}, {type(part).__name__}"
 
 
 def _check_response(model: Any, y: np.ndarray, span: Range) -> None:
