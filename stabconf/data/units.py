@@ -30,16 +30,15 @@ def location_scale(y: np.ndarray, level: float | None = 0.5) -> tuple[float, flo
     3.0
     """
     ordered = np.sort(y)
-    low, high, middle = (ordered[ceil_rank(share, len(y)) - 1] for share in (0.25, 0.75, level or 0.5))
-    return location_scale_from(
-        low, high, middle, level, lambda centre: float(np.mean(np.abs(ordered - centre)))
-    )
+    ends = [ordered[ceil_rank(share, len(y)) - 1] for share in (0.25, 0.75, level or 0.5)]
+    return location_scale_from(ends, level, lambda centre: float(np.mean(np.abs(ordered - centre))))
 
 
 def location_scale_from(
-    low: float, high: float, middle: float, level: float | None, distance: Callable[[float], float]
+    ends: Sequence[float] | np.ndarray, level: float | None, distance: Callable[[float], float]
 ) -> tuple[float, float]:
-    """`location_scale` from quartiles, the level-quantile, and the mean distance from a centre."""
+    """`location_scale` from quartiles and the level-quantile (3,), and the mean distance from a centre."""
+    low, high, middle = ends
     centre = 0.0 if level is None else float(middle)
     scale = float(high - low) / _IQR_TO_SD
     if not scale > 0:
@@ -106,9 +105,8 @@ class ColumnUnits:
         ``constant`` (p,) are coefficients that make a constant where no column is the intercept.
         """
         beta = scale * theta / self.scale
-        if intercept is not None:
-            slopes = np.delete(beta * self.mean, intercept).sum()
-            beta[intercept] = centre + scale * theta[intercept] - slopes
+        if intercept is not None:  # whose own mean is 0
+            beta[intercept] += centre - beta @ self.mean
         elif constant is not None:
             beta = beta + centre * constant
         return beta

@@ -116,9 +116,8 @@ class StatsmodelsResults(ObjectiveResults):
     def _theta(self) -> np.ndarray:
         """statsmodels' coefficients of the columns in the units of the fit, and of the response (p,)."""
         theta = self._own * self._columns.scale
-        place = self._design.intercept
-        if place is not None:
-            theta[place] += np.delete(self._own * self._columns.mean, place).sum()
+        if self._design.intercept is not None:
+            theta[self._design.intercept] += self._own @ self._columns.mean
         return theta
 
     @property
