@@ -6,7 +6,7 @@ A new row without a group or weight has no interval; a training row without a gr
 Results call `as_ranking`.
 """
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,19 +119,32 @@ def _as_groups(groups: object, design: Design, exog: object) -> Groups:
         )
     factors = []
     for term in terms:
-        new = _cells(design, term, exog)  # first, for what it lacks is named in the user's terms
-        trained = _cells(design, term, None)
-        _check_rowwise(term, trained, design)
-        factors += [(name, np.concatenate([trained[name], new[name]])) for name in new]
+        asked = _cells(design, term, exog)  # first, for what it lacks is named in the user's terms
+        known = _cells(design, term, None)
+        _check_rowwise(term, known, design)
+        factors += [(name, np.concatenate([known[name], asked[name]])) for name in asked]
     coded, levels = zip(*(pd.factorize(values) for _, values in factors), strict=True)
-    known = np.min(coded, axis=0) >= 0
-    codes = np.full(len(known), -1)
-    used, codes[known] = np.unique(np.array(coded)[:, known], axis=1, return_inverse=True)
+    complete = np.min(coded, axis=0) >= 0
+    codes = np.full(len(complete), -1)
+    used, codes[complete] = np.unique(np.array(coded)[:, complete], axis=1, return_inverse=True)
     each = [different[at].tolist() for different, at in zip(levels, used, strict=True)]
     labels = each[0] if len(each) == 1 else list(zip(*each, strict=True))
-    n = len(design.y)
-    _check_groups(groups, labels, codes[:n], codes[n:])
-    return Groups([name for name, _ in factors], labels, codes[:n], codes[n:])
+    trained, new = np.split(codes, [len(design.y)])
+    unseen = np.setdiff1d(new[new >= 0], trained)
+    if len(unseen):
+        named = ", ".join(repr(labels[code]) for code in unseen[:_NAMED])
+        more = f" and {len(unseen) - _NAMED} more" if len(unseen) > _NAMED else ""
+        raise InputError(
+            f"groups={groups!r}: exog has groups that training did not have ({named}{more}): drop those "
+            "rows, recode them, or give a term with fixed edges such as 'pd.cut(x, [0, 1, 2])'"
+        )
+    count = len(np.unique(trained[trained >= 0]))
+    if count > max(1, len(trained) // 2):
+        raise InputError(
+            f"groups={groups!r} has {count} values in {len(trained)} rows: give a column with few, or "
+            "cut it, as in 'x > 2' or 'pd.cut(x, [0, 1, 2])'"
+        )
+    return Groups([name for name, _ in factors], labels, trained, new)
 
 
 def _cells(design: Design, term: str, new: object) -> dict[str, np.ndarray]:
@@ -157,24 +170,6 @@ def _check_rowwise(term: str, trained: dict[str, np.ndarray], design: Design) ->
                     f"groups={term!r}: the value of {name!r} in a row depends on the other rows: make it a "
                     "column of both frames, or give a term with fixed edges such as 'pd.cut(x, [0, 1, 2])'"
                 )
-
-
-def _check_groups(groups: object, labels: Sequence[Hashable], trained: np.ndarray, new: np.ndarray) -> None:
-    """Refuse groups that training does not have, and columns that are no groups."""
-    unseen = np.setdiff1d(new[new >= 0], trained)
-    if len(unseen):
-        named = ", ".join(repr(labels[code]) for code in unseen[:_NAMED])
-        more = f" and {len(unseen) - _NAMED} more" if len(unseen) > _NAMED else ""
-        raise InputError(
-            f"groups={groups!r}: exog has groups that training did not have ({named}{more}): drop those "
-            "rows, recode them, or give a term with fixed edges such as 'pd.cut(x, [0, 1, 2])'"
-        )
-    count = len(np.unique(trained[trained >= 0]))
-    if count > max(1, len(trained) // 2):
-        raise InputError(
-            f"groups={groups!r} has {count} values in {len(trained)} rows: give a column with few, or "
-            "cut it, as in 'x > 2' or 'pd.cut(x, [0, 1, 2])'"
-        )
 
 
 def _as_weights(weights: Any, design: Design, exog: object) -> tuple[np.ndarray, np.ndarray]:
@@ -206,11 +201,6 @@ def _as_weights(weights: Any, design: Design, exog: object) -> tuple[np.ndarray,
             raise InputError(
                 f"{name} has shape {values.shape} for the {len(rows)} {which} rows: give one value a row"
             )
-    _check_weights(name, trained, new)
-    return trained, new
-
-
-def _check_weights(name: str, trained: np.ndarray, new: np.ndarray) -> None:
     bad = trained[~(trained >= 0) | np.isinf(trained)]
     if len(bad):
         raise InputError(
@@ -224,3 +214,4 @@ def _check_weights(name: str, trained: np.ndarray, new: np.ndarray) -> None:
         raise InputError(
             f"{name} has the value {bad[0]:g} in a new row: weights of new rows must be positive and finite"
         )
+    return trained, new
