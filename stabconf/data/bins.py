@@ -106,10 +106,8 @@ def _binned(values: pd.Series, bins: object, name: Hashable) -> pd.Categorical:
 
 def _edges(bins: object, known: np.ndarray, name: Hashable) -> np.ndarray:
     if is_count(bins, least=2):
-        edges = np.unique(np.quantile(known, np.linspace(0, 1, bins + 1))) if len(known) else known
-        if len(edges) > 1:
-            return edges
-        return np.array([known[0] - 1.0, known[0]]) if len(known) else np.array([0.0, 1.0])
+        edges = np.unique(np.quantile(known, np.linspace(0, 1, bins + 1))) if len(known) else np.ones(1)
+        return edges if len(edges) > 1 else np.array([edges[0] - 1.0, edges[0]])
     if isinstance(bins, (str, bool)) or not isinstance(bins, Iterable):
         raise InputTypeError(
             f"by={{{name!r}: {bins!r}}}: give a whole number of bins, 2 or more, or a list of edges"

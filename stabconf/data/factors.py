@@ -21,6 +21,7 @@ from .frames import lacking, plain_columns
 from .units import ColumnKinds
 
 _BOX = type(patsy.builtins.C(()))  # what C(...) makes
+_is_missing = patsy.NAAction().is_categorical_NA
 _LEVELS = ("string", "integer", "floating")  # values that are coded here, as pandas calls them
 _ALONE = 10  # rows that are put through a design alone
 _CELLS = 2**16  # of the design that are written at a time: half a megabyte, which processors keep at hand
@@ -69,10 +70,6 @@ def _hashed(value: Any) -> Any:
     if pd.api.types.infer_dtype(found, skipna=False) not in _LEVELS:
         return value
     return _Hashed(value, codes, np.asarray(found, dtype=object), list(map(_is_missing, found)))
-
-
-def _is_missing(value: Any) -> bool:
-    return patsy.NAAction().is_categorical_NA(value)
 
 
 class Table(dict):

@@ -99,11 +99,7 @@ def _function(call: ast.Call) -> str | None:
 
 
 def sides_of(formula: str) -> tuple[list[Any], list[Any]]:
-    """The terms of the left and of the right side of a formula.
-
-    >>> [codes_of(terms) for terms in sides_of("np.log(y) ~ x + C(g):x")]
-    [['np.log(y)'], ['x', 'C(g)', 'x']]
-    """
+    """The terms of the left and of the right side of a formula."""
     parsed = _parsed(formula, "formula", formula)
     if not (parsed.lhs_termlist and all(term.factors for term in parsed.lhs_termlist)):
         raise FormulaError(
@@ -191,14 +187,9 @@ def _hint(formula: str, columns: Iterable[object], error: str) -> str:
         found.append(
             "'|' has no meaning here: write C(g) for a group, and ask for groups= where intervals are made"
         )
-    return "; ".join(found) or _unknown(error, names)
-
-
-def _unknown(error: str, names: list[str]) -> str:
-    """A name that is neither a column nor of the calling scope."""
     unknown = _UNKNOWN.search(error)
-    if not unknown:
-        return ""
+    if found or not unknown:
+        return "; ".join(found)
     lower = {name.lower(): name for name in names}
     near = difflib.get_close_matches(unknown[1].lower(), lower, n=1)
     meant = f"did you mean {lower[near[0]]!r}? Else give" if near else "give"

@@ -201,8 +201,6 @@ def _stray_cells(values: pd.Series) -> pd.Series:
     as meant: codes are often written so.
     """
     none = values.iloc[:0]
-    if isinstance(values.dtype, pd.CategoricalDtype):
-        return none
     try:
         different = pd.Series(pd.unique(values), dtype=object).dropna()
         if _kind(different) not in ("string", *_MIXED):
@@ -231,8 +229,13 @@ def check_column(values: pd.Series, name: str, response: bool, category: bool) -
     fix = f"give {column}.astype(str)" if unknown else f"write {written}"
     also = "" if response else f", or {fix} if it is a category"
     if unknown or (not category and kind in _TIMES):
-        what, fix = _time_fix(kind, column)
+        what = "durations" if kind in _DURATIONS else "periods" if kind == "period" else "dates"
+        start = f"{column}.dt.to_timestamp()" if kind == "period" else f"pd.to_datetime({column})"
+        fix = f"give a number such as days, t = {start}; data['days'] = (t - t.min()).dt.days"
+        if kind in _DURATIONS:
+            fix = f"give a number, pd.to_timedelta({column}).dt.total_seconds() say"
         raise InputError(f"column {name!r} of data holds {what} ({values.dtype}): {fix}{also}")
+    category = category or isinstance(values.dtype, pd.CategoricalDtype)
     strays = values.iloc[:0] if category else _stray_cells(values)
     if len(strays):
         named = ", ".join(f"{value!r} (row {label})" for label, value in strays.iloc[:_SHOWN].items())
@@ -286,15 +289,6 @@ def _not_numbers(values: pd.Series) -> np.ndarray:
 def is_numeric(dtype: object) -> bool:
     """Whether values are numbers; flags are not."""
     return pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
-
-
-def _time_fix(kind: str, column: str) -> tuple[str, str]:
-    """What a column of times holds, and how to make a number of it."""
-    if kind in _DURATIONS:
-        return "durations", f"give a number, pd.to_timedelta({column}).dt.total_seconds() say"
-    start = f"{column}.dt.to_timestamp()" if kind == "period" else f"pd.to_datetime({column})"
-    what = "periods" if kind == "period" else "dates"
-    return what, f"give a number such as days, t = {start}; data['days'] = (t - t.min()).dt.days"
 
 
 def check_duplicates(frame: pd.DataFrame, columns: Collection[Hashable], argument: str) -> None:
