@@ -181,11 +181,8 @@ def _spread(design: Design) -> float:
 
 
 def _least_squares(label: str, res: Any, design: Design) -> Recipe:
-    return Recipe(label, Squared(), NoPenalty(), _spread(design))
-
-
-def _wls(res: Any, design: Design) -> Recipe:
-    return Recipe("WLS", Squared(), NoPenalty(), _spread(design), _weights(res.model), (_WEIGHTED,))
+    weights, notes = (_weights(res.model), (_WEIGHTED,)) if label == "WLS" else (None, ())
+    return Recipe(label, Squared(), NoPenalty(), _spread(design), weights, notes)
 
 
 def _weights(model: Any) -> np.ndarray:
@@ -254,7 +251,7 @@ def _regularised(res: Any, design: Design, weighted: bool, penalty: Any, l1_rati
 
 _ADAPTERS: dict[type | None, Callable[[Any, Design], Recipe]] = {
     OLS: partial(_least_squares, "OLS"),
-    WLS: _wls,
+    WLS: partial(_least_squares, "WLS"),
     QuantReg: _quantreg,
     RLM: _rlm,
     GLM: partial(_least_squares, "GLM, Gaussian"),

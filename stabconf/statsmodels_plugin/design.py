@@ -32,23 +32,18 @@ def removed(what: str) -> InputError:
 
 def design_of(model: Any) -> Design:
     """The `Design` of a statsmodels model; an error where the training data are no longer there."""
-    y, X = _training_arrays(model)
-    info = getattr(model.data, "model_spec", None) or getattr(model.data, "design_info", None)
-    design = _formula_design(model, info, y, X) if hasattr(info, "factor_infos") else None
-    return ModelDesign(model, info, y, X) if design is None else design
-
-
-def _training_arrays(model: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Copies of response and design, (n,) and (n, p), from wherever statsmodels still has them."""
-    found = []
+    arrays = []
     for name in ("endog", "exog"):
         values = getattr(model, name, None)
         if values is None:  # formula models keep their frames through remove_data()
             values = getattr(model.data, f"orig_{name}", None)
         if values is None:
             raise removed("training rows")
-        found.append(np.array(values, dtype=float, order="C"))
-    return found[0].reshape(len(found[0])), found[1]
+        arrays.append(np.array(values, dtype=float, order="C"))
+    y, X = arrays[0].reshape(len(arrays[0])), arrays[1]
+    info = getattr(model.data, "model_spec", None) or getattr(model.data, "design_info", None)
+    design = _formula_design(model, info, y, X) if hasattr(info, "factor_infos") else None
+    return ModelDesign(model, info, y, X) if design is None else design
 
 
 def _formula_design(model: Any, info: Any, y: np.ndarray, X: np.ndarray) -> Design | None:

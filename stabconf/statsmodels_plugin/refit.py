@@ -45,13 +45,14 @@ class Refit:
     """A statsmodels model with ``fit(X, y)`` and ``predict(X)``, for rows with further columns.
 
     ``label`` is the model, for tables, ``kind`` its class; ``fixed`` is what it is made with, whatever the
-    rows (family, norm, ...); ``columns`` of X hold what it takes per row, by name, and those before are the
-    design. The method ``call`` fits it, with ``options``; its responses lie in ``range``.
+    rows (family, norm, ...); the design has ``width`` columns of X, and the ``columns`` behind hold what it
+    takes per row, by name. The method ``call`` fits it, with ``options``; its responses lie in ``range``.
     """
 
     label: str
     kind: type
     fixed: Options
+    width: int
     columns: dict[str, slice]
     call: str
     options: Options
@@ -63,7 +64,7 @@ class Refit:
         trials = given.pop("n_trials", None)
         endog = y if trials is None else np.column_stack([y * trials, (1.0 - y) * trials])
         try:
-            model = self.kind(endog, self._design(X), **given, **copy.deepcopy(self.fixed))
+            model = self.kind(endog, X[:, : self.width], **given, **copy.deepcopy(self.fixed))
             self.result = getattr(model, self.call)(**self.options)
         except Exception as error:
             raise InputError(
@@ -78,11 +79,7 @@ class Refit:
         if issubclass(self.kind, _SCALAR_EXPOSURE):
             given["offset"] = given.get("offset", 0.0) + np.log(given.get("exposure", 1.0))
             given["exposure"] = 0
-        return np.asarray(self.result.predict(self._design(X), **given))
-
-    def _design(self, X: np.ndarray) -> np.ndarray:
-        first = min((part.start for part in self.columns.values()), default=X.shape[1])
-        return X[:, :first]
+        return np.asarray(self.result.predict(X[:, : self.width], **given))
 
     def _given(self, X: np.ndarray, among: tuple[str, ...]) -> Options:
         """What the model takes per row of what is ``among`` these; flat arrays but for designs."""
@@ -161,7 +158,8 @@ def refit_of(
         options = options_of(res)
     call = "fit_regularized" if "alpha" in options else "fit"
     fixed, per_row = _made_with(model, known)
-    start, columns = design.X.shape[1], {}
+    width = start = design.X.shape[1]
+    columns = {}
     for name, values in per_row.items():
         columns[name] = slice(start, start + values.shape[1])
         start += values.shape[1]
@@ -170,7 +168,7 @@ def refit_of(
     if getattr(res, "cov_type", None) == "cluster":
         warn_user(f"{label} with cov_type='cluster': {CLUSTERED}", DataWarning)
     options = {**options, **(fit_options or {})}
-    made = Refit(label, type(model), fixed, columns, call, options, span)
+    made = Refit(label, type(model), fixed, width, columns, call, options, span)
     return design, made, np.hstack([design.X, *per_row.values()])
 
 

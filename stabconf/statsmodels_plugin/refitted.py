@@ -113,7 +113,15 @@ class RefittedResults(FittedResults):
         frame = self._design.frame_of(exog)
         for name, what in self._inputs.items():
             place = self.refit.columns[name]
-            rows[:, place] = _allowed(name, _values(what, frame, name, place.stop - place.start), index)
+            values = _values(what, frame, name, place.stop - place.start)
+            strange = np.isinf(values) | (values <= 0 if name == "exposure" else False)
+            if strange.any():
+                row, column = np.argwhere(strange)[0]
+                raise InputError(
+                    f"{name} of row {index[row]} is {values[row, column]:g}, and it must be "
+                    f"{'positive and ' if name == 'exposure' else ''}finite: correct or drop it"
+                )
+            rows[:, place] = values
         return rows, index
 
     def _fit_summary(self) -> FitSummary:
@@ -183,9 +191,8 @@ def _checked(
         )
     frame = design.frame_of(None)
     for name, values in needed.items():
-        constant = np.all(values == (0.0 if name == "offset" else 1.0))
         if name not in inputs:
-            if not constant:
+            if np.any(values != (0.0 if name == "offset" else 1.0)):
                 raise InputError(
                     f"{refit.label} was fitted with {name}, which new rows need too: give {name}=, "
                     f"{_suggested(values, frame)}"
@@ -203,18 +210,6 @@ def _checked(
                 f"{_suggested(values, frame)}"
             )
     return dict(inputs)
-
-
-def _allowed(name: str, values: np.ndarray, index: pd.Index) -> np.ndarray:
-    """What predictions take at new rows (m, q); refused where none can be made of it."""
-    strange = np.isinf(values) | (values <= 0 if name == "exposure" else False)
-    if strange.any():
-        row, column = np.argwhere(strange)[0]
-        must = "be positive and finite" if name == "exposure" else "be finite"
-        raise InputError(
-            f"{name} of row {index[row]} is {values[row, column]:g}, and it must {must}: correct or drop it"
-        )
-    return values
 
 
 def _suggested(values: np.ndarray, frame: pd.DataFrame) -> str:
