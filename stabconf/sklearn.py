@@ -73,8 +73,7 @@ class ConformalRegressor(RegressorMixin, BaseEstimator):
 
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import PolynomialFeatures
-    >>> pipe = make_pipeline(PolynomialFeatures(2, include_bias=False), ConformalRegressor())
-    >>> _ = pipe.fit(X, y)
+    >>> pipe = make_pipeline(PolynomialFeatures(2, include_bias=False), ConformalRegressor()).fit(X, y)
     >>> pipe[-1].predict_interval(pipe[:-1].transform([[500.0]]), alpha=0.2).shape
     (1, 2)
     """

@@ -103,7 +103,7 @@ class Design:
         self.response: str = self._left.column_names[place]
         self.y: np.ndarray = np.ascontiguousarray(self._Y[:, place])
         columns = self._frame.columns
-        quoted = [code for name in columns for code in (f"Q({name!r})", f'Q("{name}")')]
+        quoted = (code for name in columns for code in (f"Q({name!r})", f'Q("{name}")'))
         self.transformed: bool = self.response not in columns and self.response not in quoted
 
     @property

@@ -45,7 +45,7 @@ def caller_scope(depth: int) -> Mapping[str, Any]:
 def taken_from(
     scope: Mapping[str, Any], names: Iterable[str], index: pd.Index
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Copies of what the formula names and data lacks, and the columns among them: Series, by label."""
+    """Copies of what the formula names and data lacks: names of the scope, and Series as columns."""
     found: dict[str, Any] = {}
     columns: dict[str, Any] = {}
     for name in sorted(names):
@@ -172,7 +172,7 @@ def _hint(formula: str, columns: Iterable[object], error: str) -> str:
         others = [name if name.isidentifier() else f"Q({name!r})" for name in names if name not in used]
         shown = " + ".join(others[:8]) + (" + ..." if len(others) > 8 else "")
         found.append(f"'.' is not known: write the columns, {left.strip()} ~ {shown}")
-    for name in names:  # no names of Python, that stand in the formula as they are
+    for name in names:  # those that are no Python names, where the formula has them as they are
         alone = rf"(?<![\w.]){re.escape(name)}(?![\w.(])"
         if name.strip() and not name.isidentifier() and re.search(alone, text):
             found.append(f"write Q({name!r}) for the column {name!r}")

@@ -20,7 +20,6 @@ from ..errors import FormulaError, InputError
 from . import formulas
 from .design import Unseen, checked_frame
 from .factors import Table, check_responses, depending, evaluate, learn, learning
-from .formulas import formula_errors
 from .frames import as_frame, check_finite, listed
 from .frozen_design import FrozenDesign
 from .table_files import read_table
@@ -140,7 +139,7 @@ def _stored(
     infos = [design._left, design._info]
     statistics, ranges, count = [], [], 0
     for frame in frames:
-        with formula_errors(f"data cannot be put through {design.formula!r}"):
+        with formulas.formula_errors(f"data cannot be put through {design.formula!r}"):
             made = evaluate(infos, Table(frame), frame.index)
         Y, X = (made.matrix(info) for info in infos)
         if missing == "raise" and len(X) < len(frame):

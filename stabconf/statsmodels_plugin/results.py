@@ -181,16 +181,14 @@ class StatsmodelsResults(ObjectiveResults):
             )
         if exog is None:
             raise InputError("wls_weights are those of new rows; the training rows have theirs: give exog")
-        return self._copy(_new_weights=_as_weights(weights, self._design.frame_of(exog)), _kept={})
-
-
-def _as_weights(weights: PerRow, frame: pd.DataFrame) -> np.ndarray:
-    """Weights of new rows, (m,) or (), from numbers or the name of a column."""
-    if isinstance(weights, str):
-        if weights not in frame.columns:
-            raise InputError(f"wls_weights={weights!r} is not a column of exog: add it, or give numbers")
-        weights = frame[weights]
-    values = np.asarray(by_label(weights, frame.index, "wls_weights"), dtype=float)
-    if values.ndim > 1 or np.any(values <= 0) or np.any(np.isinf(values)):
-        raise InputError("wls_weights must be positive and finite: give a number, or one a row")
-    return values
+        frame = self._design.frame_of(exog)
+        if isinstance(weights, str):
+            if weights not in frame.columns:
+                raise InputError(
+                    f"wls_weights={weights!r} is not a column of exog: add it, or give numbers"
+                )
+            weights = frame[weights]
+        values = np.asarray(by_label(weights, frame.index, "wls_weights"), dtype=float)
+        if values.ndim > 1 or np.any(values <= 0) or np.any(np.isinf(values)):
+            raise InputError("wls_weights must be positive and finite: give a number, or one a row")
+        return self._copy(_new_weights=values, _kept={})
