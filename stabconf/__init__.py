@@ -36,54 +36,18 @@ from .study.selection import Selection, select_penalty
 if TYPE_CHECKING:
     from .statsmodels_plugin import RefittedResults, StatsmodelsResults, conformal, register, unregister
 
-__all__ = [
-    "__version__",
-    "fit",
-    "fit_quantiles",
-    "compare",
-    "select_penalty",
-    "load",
-    "conformal",
-    "register",
-    "unregister",
-    "Results",
-    "EstimatorResults",
-    "QuantileResults",
-    "SeveralResults",
-    "PartedResults",
-    "StatsmodelsResults",
-    "RefittedResults",
-    "Predictive",
-    "Predictor",
-    "Selection",
-    "ExchangeabilityCheck",
-    "Squared",
-    "LAD",
-    "Quantile",
-    "Huber",
-    "PseudoHuber",
-    "LogCosh",
-    "Linex",
-    "Power",
-    "UserScore",
-    "PairScore",
-    "Ridge",
-    "ElasticNet",
-    "NoPenalty",
-    "StabconfError",
-    "InputError",
-    "InputTypeError",
-    "FormulaError",
-    "AssumptionError",
-    "WorkerError",
-    "StabconfWarning",
-    "ConvergenceWarning",
-    "StabilityWarning",
-    "SampleSizeWarning",
-    "DataWarning",
-    "MismatchWarning",
-]
-
+__all__ = ["__version__", "fit", "fit_quantiles", "compare", "select_penalty", "load"]
+__all__ += ["conformal", "register", "unregister"]
+__all__ += ["Results", "EstimatorResults", "QuantileResults", "SeveralResults", "PartedResults"]
+__all__ += ["StatsmodelsResults", "RefittedResults", "Predictive", "Predictor"]
+__all__ += ["Selection", "ExchangeabilityCheck"]
+__all__ += ["Squared", "LAD", "Quantile", "Huber", "PseudoHuber", "LogCosh", "Linex", "Power"]
+__all__ += ["UserScore", "PairScore"]
+__all__ += ["Ridge", "ElasticNet", "NoPenalty"]
+__all__ += ["StabconfError", "InputError", "InputTypeError", "FormulaError", "AssumptionError"]
+__all__ += ["WorkerError"]
+__all__ += ["StabconfWarning", "ConvergenceWarning", "StabilityWarning", "SampleSizeWarning"]
+__all__ += ["DataWarning", "MismatchWarning"]
 
 _OF_STATSMODELS = ("StatsmodelsResults", "RefittedResults", "conformal", "register", "unregister")
 

@@ -1,7 +1,4 @@
-"""Small checks of argument values that several rooms share: numbers, counts, alphas, candidates.
-
-Each names the argument, the offending value and what to do.
-"""
+"""Small checks of argument values that several rooms share: numbers, counts, alphas, candidates."""
 
 import numbers
 from collections.abc import Callable, Iterable
@@ -16,21 +13,13 @@ _MEANT = 0.9  # an alpha from here on is taken for a confidence level, and quest
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """True for real numbers, Python's or numpy's; flags do not count.
-
-    Examples
-    --------
-    >>> is_number(0.1), is_number(True), is_number("0.1")
-    (True, False, False)
-    """
+    """True for real numbers, Python's or numpy's; flags do not count."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def is_count(value: object, least: int = 1) -> TypeGuard[int]:
     """True for whole numbers from ``least`` on, Python's or numpy's; flags do not count.
 
-    Examples
-    --------
     >>> is_count(3), is_count(3.0), is_count(True), is_count(1, least=2)
     (True, False, False, False)
     """
@@ -40,13 +29,7 @@ def is_count(value: object, least: int = 1) -> TypeGuard[int]:
 def check_numbers(
     values: object, name: str, allowed: Callable[[float], bool], fix: str
 ) -> tuple[list[float], bool]:
-    """Numbers, each of which is ``allowed``, as a list, and whether a single one was given.
-
-    Examples
-    --------
-    >>> check_numbers([1, 2.5], "z", np.isfinite, "give finite numbers")
-    ([1.0, 2.5], False)
-    """
+    """Numbers, each of which is ``allowed``, as a list, and whether a single one was given."""
     found, single = _as_list(values)
     if not found:
         raise InputError(f"{name}=[] is empty: {fix}")
@@ -89,8 +72,6 @@ def check_candidates(z: object, y: np.ndarray, name: str = "z") -> tuple[np.ndar
     Labels stand for the responses 0, 1, ... in the order given, which those of training, ``y`` (n,), must
     be too.
 
-    Examples
-    --------
     >>> check_candidates(["low", "high"], np.array([0, 1, 1]))
     (array([0., 1.]), ['low', 'high'])
     """

@@ -1,8 +1,7 @@
 """Exceptions and warnings of the package.
 
-Every message names the argument (or column), the offending value and what to do about it. All
-exceptions derive from `StabconfError`, and also from the built-in class a caller would expect, so
-``except ValueError`` keeps working.
+Every message names the argument (or column), the offending value and what to do about it. Exceptions derive
+from `StabconfError`, and from the built-in class a caller expects: ``except ValueError`` keeps working.
 """
 
 import sys

@@ -46,10 +46,8 @@ class ConformalRegressor(RegressorMixin, BaseEstimator):
         As in `stabconf.fit`.
     estimator : object, optional
         A regressor to use instead of a loss and a penalty, as in `stabconf.fit`.
-    alpha : float
-        Miscoverage that `predict_interval` defaults to.
-    method : str
-        Method that it defaults to; see `Results.conf_int_conformal`.
+    alpha, method : float and str
+        What `predict_interval` defaults to; see `Results.conf_int_conformal`.
 
     Attributes
     ----------
@@ -75,8 +73,7 @@ class ConformalRegressor(RegressorMixin, BaseEstimator):
 
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import PolynomialFeatures
-    >>> pipe = make_pipeline(PolynomialFeatures(2, include_bias=False), ConformalRegressor())
-    >>> _ = pipe.fit(X, y)
+    >>> pipe = make_pipeline(PolynomialFeatures(2, include_bias=False), ConformalRegressor()).fit(X, y)
     >>> pipe[-1].predict_interval(pipe[:-1].transform([[500.0]]), alpha=0.2).shape
     (1, 2)
     """
@@ -108,11 +105,21 @@ class ConformalRegressor(RegressorMixin, BaseEstimator):
         response = "y"
         while response in frame.columns:
             response += "_"
-        right = _sum(list(frame.columns)) if self.formula is None else _right(self.formula)
+        if self.formula is None:
+            columns = list(frame.columns)
+            blocks = [" + ".join(columns[i : i + _BLOCK]) for i in range(0, len(columns), _BLOCK)]
+            right = " + ".join(f"({block})" for block in blocks)
+        else:
+            left, tilde, right = str(self.formula).rpartition("~")
+            if not tilde or not (left.strip() == "" or left.strip().isidentifier()):
+                raise FormulaError(
+                    f"formula={self.formula!r} is not a right side: write '~ x1 + x2'; for a transformed "
+                    "response use sklearn.compose.TransformedTargetRegressor"
+                )
         names = ("loss", "penalty", "l1_ratio", "standardize", "estimator")
         options = {name: getattr(self, name) for name in names}
         self.results_: Any = fit(
-            f"{response} ~ {right}", frame.assign(**{response: y}), missing="raise", **options
+            f"{response} ~ {right.strip()}", frame.assign(**{response: y}), missing="raise", **options
         )
         return self
 
@@ -135,10 +142,8 @@ class ConformalRegressor(RegressorMixin, BaseEstimator):
         ----------
         X : array or frame
             New rows.
-        alpha : float or sequence of float, optional
-            Miscoverage.
-        method, side, **options
-            As in `Results.conf_int_conformal`.
+        alpha, method, side, **options
+            As in `Results.conf_int_conformal`; alpha and method default to those of the regressor.
 
         Returns
         -------
@@ -182,20 +187,3 @@ class ConformalRegressor(RegressorMixin, BaseEstimator):
         frame = as_frame(X, "X")
         validate_data(self, frame, skip_check_array=True, reset=False)
         return frame
-
-
-def _sum(names: list[str]) -> str:
-    """A formula of all columns."""
-    blocks = [" + ".join(names[i : i + _BLOCK]) for i in range(0, len(names), _BLOCK)]
-    return " + ".join(f"({block})" for block in blocks)
-
-
-def _right(formula: str) -> str:
-    """The right side of a formula."""
-    left, tilde, right = str(formula).rpartition("~")
-    if not tilde or not (left.strip() == "" or left.strip().isidentifier()):
-        raise FormulaError(
-            f"formula={formula!r} is not a right side: write '~ x1 + x2'; for a transformed response use "
-            "sklearn.compose.TransformedTargetRegressor"
-        )
-    return right.strip()

@@ -180,7 +180,7 @@ def test_the_summary_has_what_is_known():
     whole, parted = both("y ~ x + g", loss="huber")
     text = str(parted.summary())
     assert str(parted.nobs) in text and "g[T.z]" in text and "Rows dropped:" in text
-    assert parted._design.count_dropped == len(whole._design.dropped) == 120
+    assert len(parted._design.dropped) == len(whole._design.dropped) == 120
     assert "6000 rows" not in repr(parted) and f"{parted.nobs} rows" in repr(parted)
 
 

@@ -27,8 +27,6 @@ def group_labels(by: object, frame: pd.DataFrame, terms: Terms) -> pd.DataFrame:
     intervals, closed on the right, or a list of these. Rows without a value are in the group "(missing)",
     rows beyond the intervals in "(outside)".
 
-    Examples
-    --------
     >>> frame = pd.DataFrame({"g": ["a", "b", None], "x": [1.0, 2.0, 30.0]})
     >>> group_labels(["g", {"x": [0, 10]}], frame, None).to_numpy().tolist()
     [['a', '(0, 10]'], ['b', '(0, 10]'], ['(missing)', '(outside)']]
@@ -108,10 +106,8 @@ def _binned(values: pd.Series, bins: object, name: Hashable) -> pd.Categorical:
 
 def _edges(bins: object, known: np.ndarray, name: Hashable) -> np.ndarray:
     if is_count(bins, least=2):
-        edges = np.unique(np.quantile(known, np.linspace(0, 1, bins + 1))) if len(known) else known
-        if len(edges) > 1:
-            return edges
-        return np.array([known[0] - 1.0, known[0]]) if len(known) else np.array([0.0, 1.0])
+        edges = np.unique(np.quantile(known, np.linspace(0, 1, bins + 1))) if len(known) else np.ones(1)
+        return edges if len(edges) > 1 else np.array([edges[0] - 1.0, edges[0]])
     if isinstance(bins, (str, bool)) or not isinstance(bins, Iterable):
         raise InputTypeError(
             f"by={{{name!r}: {bins!r}}}: give a whole number of bins, 2 or more, or a list of edges"

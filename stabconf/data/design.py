@@ -1,9 +1,8 @@
 """From a formula and a frame to plain arrays, and the same map for new rows.
 
 Fits start here with `build_design`. The formula sees the columns of the frame, the names of the caller's
-scope that it mentions, and nothing else; frame and names are kept, as copies, so that the map can be
-rebuilt after pickling (patsy's own objects refuse to be pickled) and that later changes of the user's frame
-do not matter.
+scope that it mentions, and nothing else. Copies of both are kept, so that the map can be rebuilt after
+pickling (patsy's own objects refuse it) and that later changes of the user's frame do not matter.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +15,7 @@ import pandas as pd
 
 from ..errors import FormulaError, InputError, InputTypeError
 from . import formulas
-from .factors import at_both, depending, design_rows, learned, learning, right_side
+from .factors import at_both, check_responses, depending, design_rows, learned, learning, right_side
 from .frames import (
     as_frame,
     by_label,
@@ -41,25 +40,16 @@ class Design:
 
     Attributes
     ----------
-    formula : str
-    y : (n,) array
-        Response as the formula makes it; the first where there are several, see `each`.
-    X : (n, p) array
-        Design columns in their own units.
-    names : list of str
-        Column names.
-    response : str
-        Name of the response, ``"np.log(y)"`` say; ``transformed`` is whether it is more than a column.
-    labels, index : Index
-        Labels of the rows that the user gave, and of those used.
-    kept : (n,) array of int
-        Positions of the rows used.
-    dropped : Index
-        Labels of the rows left out because a value is missing.
-    kinds : ColumnKinds
-        What the columns are made of.
-    predictors : list of str
-        Columns of the frame that the right-hand side uses.
+    y, response
+        Responses (n,) as the formula makes them, and their name, ``"np.log(y)"`` say; of the first where
+        there are several, see `each`. ``transformed`` is whether they are more than a column.
+    X, names, kinds
+        Design columns (n, p) in their own units, their names, and what they are made of.
+    labels, index, kept, dropped
+        Labels of the rows that the user gave, labels and positions (n,) of those used, and labels of those
+        left out because a value is missing.
+    predictors
+        Columns of the frame that the right-hand side of the ``formula`` uses.
     """
 
     _outside: tuple[str, ...] = ()  # names of the columns that were Series of the calling scope
@@ -77,7 +67,8 @@ class Design:
             data[name] = values
         frame = checked_frame(data, sides)
         with learning(formula):
-            infos, made = learned(formula, sides, frame, names)
+            infos, made = learned(sides, frame, names)
+            check_responses(formula, infos[0])
         self._take(formula, sides, names, infos, frame)
         self._data = data
         self._outside = (*outside, *columns)
@@ -99,19 +90,21 @@ class Design:
         frame: pd.DataFrame,
     ) -> None:
         """Take the map of a formula's sides, learned from rows with the columns of a frame."""
-        left, right = map(formulas.codes_of, sides)
+        left, right = (formulas.names_in(*formulas.codes_of(side)) for side in sides)
         self.formula, self._scope, self._frame = formula, scope, frame
         self._left, self._info = infos
         self.names: list[str] = list(self._info.column_names)
-        self.predictors: list[str] = formulas.columns_in(right, frame.columns)
-        self._responding = formulas.columns_in(left, frame.columns)
+        self.predictors: list[str] = [column for column in frame.columns if column in right]
+        self._responding = [column for column in frame.columns if column in left]
 
     def _choose(self, place: int) -> None:
         """Take one of the responses for the response."""
         self._place = place
         self.response: str = self._left.column_names[place]
         self.y: np.ndarray = np.ascontiguousarray(self._Y[:, place])
-        self.transformed: bool = not formulas.is_column(self.response, self._frame.columns)
+        columns = self._frame.columns
+        quoted = (code for name in columns for code in (f"Q({name!r})", f'Q("{name}")'))
+        self.transformed: bool = self.response not in columns and self.response not in quoted
 
     @property
     def responses_named(self) -> list[str]:
@@ -130,11 +123,6 @@ class Design:
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__, **changes)
         return made
-
-    @property
-    def count_dropped(self) -> int:
-        """Rows left out because a value is missing."""
-        return len(self.dropped)
 
     @property
     def intercept(self) -> int | None:
@@ -160,19 +148,20 @@ class Design:
         """Design rows (m, p) of new rows and their index; a row that lacks a value is NaN throughout."""
         frame, columns, complete = self._complete_rows(new)
         try:
-            rows = design_rows(self._info, columns, frame.index, complete)
+            rows = self._mapped(columns, frame.index, complete)
         except Exception as error:
-            placed = placed_rows(self, error, frame, columns, complete)
-            rows = design_rows(self._info, columns, frame.index, placed)
+            rows = self._mapped(columns, frame.index, placed_rows(self, error, frame, columns, complete))
         check_finite(rows, self.names, frame.index, "exog", allow_nan=True)
         return rows, frame.index
+
+    def _mapped(self, columns: Mapping[Any, pd.Series], index: pd.Index, asked: np.ndarray) -> np.ndarray:
+        """Design rows (m, p), NaN where not ``asked`` for."""
+        return design_rows(self._info, columns, index, asked)
 
     def together(
         self, new: object, standardize: bool
     ) -> tuple["Design", ColumnUnits, np.ndarray, pd.Index]:
-        """A copy whose map is learned from training and new rows together, the units of its columns, and
-        rows and index as in `new_rows`.
-        """
+        """A copy with a map learned from training and new rows, its units, and what `new_rows` returns."""
         frame, columns, complete = self._complete_rows(new)
         trained = self._frame[self.predictors].iloc[self.kept]
         asked = pd.DataFrame({name: columns[name].to_numpy()[complete] for name in self.predictors})
@@ -237,31 +226,25 @@ class Design:
 
         Terms may name numpy, pandas, what the formula does, and ``scope``.
         """
-        frame = self.frame_of(new)
+        frame, columns = self.frame_of(new), self._data.columns
+        known = term in columns or term in frame.columns  # a column is one, whatever its name says
+        codes = [term] if known else formulas.factor_codes(term, argument)
+        named = {term} if known else formulas.names_in(*codes)
+        rows, absent = "new", [name for name in columns if name in named and name not in frame.columns]
+        if known and term not in columns:
+            rows, absent = "training", [term]
+        if absent:
+            raise InputError(
+                f"{argument}={term!r} goes by {listed(absent, 'column')}, which the {rows} rows lack: "
+                "give both frames the column"
+            )
         names = {"np": np, "pd": pd, **(scope or {}), **self._scope}
-        codes = self._codes(term, frame, argument)
         return {code: formulas.term_values(code, frame, names, argument) for code in codes}
 
     def terms(self, term: str, new: object, argument: str) -> dict[str, pd.Series]:
         """The same, where terms may have patsy's transforms."""
         found = self.factors(term, new, argument, formulas.TRANSFORMS)
         return {name: values.infer_objects() for name, values in found.items()}
-
-    def _codes(self, term: str, frame: pd.DataFrame, argument: str) -> list[str]:
-        """The factors of a term as expressions; the name of a column is taken as such, whatever it says."""
-        columns = self._data.columns
-        known = term in columns or term in frame.columns
-        codes = [term] if known else formulas.factor_codes(term, argument)
-        named = {term} if known else formulas.names_in(*codes)
-        rows, lacking = "new", [name for name in columns if name in named and name not in frame.columns]
-        if known and term not in columns:
-            rows, lacking = "training", [term]
-        if lacking:
-            raise InputError(
-                f"{argument}={term!r} goes by {listed(lacking, 'column')}, which the {rows} rows lack: "
-                "give both frames the column"
-            )
-        return codes
 
     def _complete_rows(self, new: object) -> tuple[pd.DataFrame, dict[Any, pd.Series], np.ndarray]:
         """A new frame, its columns that the formula uses, and which of its rows lack no value."""
@@ -310,11 +293,10 @@ class Design:
 
 
 def checked_frame(data: pd.DataFrame, sides: Sequence[list[Any]]) -> pd.DataFrame:
-    """The columns of training rows that a formula's sides name, made plain, and refused where the formula
-    would misread one."""
+    """The columns that a formula's sides name, made plain; refused where the formula would misread one."""
     left, right = map(formulas.codes_of, sides)
-    used = formulas.names_in(*left, *right)
-    frame = pd.DataFrame(plain_columns(data, used, "data"), index=data.index, copy=False)
+    columns = plain_columns(data, formulas.names_in(*left, *right), "data")
+    frame = pd.DataFrame(columns, index=data.index, copy=False)
     for code in left + right:
         name, category = formulas.column_of(code)
         if name in frame.columns:
@@ -330,22 +312,11 @@ def build_design(
     unseen: Unseen = "raise",
     several: bool = False,
 ) -> Design:
-    """Evaluate ``formula`` on ``data``.
+    """The `Design` of a formula with a response, on a frame or a mapping of columns.
 
-    Parameters
-    ----------
-    formula : str
-        A patsy formula with a response.
-    data : DataFrame or mapping of columns
-    scope : mapping
-        Names of the caller, for functions and variables that are not columns.
-    missing : {"drop", "raise"}
-    unseen : {"raise", "nan"}
-    several : bool
-        Whether the left side may have several terms, each a response.
+    ``scope`` has the names of the caller, for functions and variables that are not columns; ``several`` is
+    whether the left side may have several terms, each a response.
 
-    Examples
-    --------
     >>> frame = pd.DataFrame({"y": [1.0, 2.0, 4.0], "x": [0.0, 1.0, None]})
     >>> design = build_design("y ~ x", frame, {})
     >>> design.names, design.y, list(design.dropped)
@@ -368,16 +339,8 @@ def build_design(
             f"formula={formula!r} has {len(names)} responses ({', '.join(names)}), and one is needed here: "
             f"write 'I({' + '.join(names)}) ~ ...' for their sum; stabconf.fit with a loss takes several"
         )
-    _check_rows(design, missing)
-    check_finite(design._Y, names, design.index, "data")
-    check_finite(design.X, design.names, design.index, "data")
-    return design.leaving_unseen(unseen)
-
-
-def _check_rows(design: Design, missing: str) -> None:
-    frame = design._frame
     if missing == "raise" and len(design.dropped):
-        columns = [column for column in frame.columns if frame[column].isna().any()]
+        columns = [column for column, values in design._frame.items() if values.isna().any()]
         rows = ", ".join(map(str, design.dropped[:5]))
         raise InputError(
             f"data has missing values in {listed(columns, 'column')} ({len(design.dropped)} rows, the "
@@ -385,3 +348,6 @@ def _check_rows(design: Design, missing: str) -> None:
         )
     if len(design.y) < 2:
         raise InputError(f"data has {len(design.y)} complete rows (of {len(frame)}): at least 2 are needed")
+    check_finite(design._Y, names, design.index, "data")
+    check_finite(design.X, design.names, design.index, "data")
+    return design.leaving_unseen(unseen)

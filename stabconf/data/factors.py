@@ -2,8 +2,7 @@
 
 `design` learns whole formulas here and puts new rows through them. patsy learns levels, knots and means.
 Evaluating factors and writing columns, with patsy's result, is done here: text becomes codes of levels by
-hashing, not value by value, columns are written in blocks of rows, and one row costs little more than its
-look-ups.
+hashing, columns are written in blocks of rows, and one row costs little more than its look-ups.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from .frames import lacking, plain_columns
 from .units import ColumnKinds
 
 _BOX = type(patsy.builtins.C(()))  # what C(...) makes
+_is_missing = patsy.NAAction().is_categorical_NA
 _LEVELS = ("string", "integer", "floating")  # values that are coded here, as pandas calls them
 _ALONE = 10  # rows that are put through a design alone
 _CELLS = 2**16  # of the design that are written at a time: half a megabyte, which processors keep at hand
@@ -54,8 +54,7 @@ class _Hashed:
 
 
 def _hashed(value: Any) -> Any:
-    """The value of a factor as `_Hashed`; as it is where patsy codes it as quickly, or refuses it, or has
-    rules of its own for its order."""
+    """The value of a factor as `_Hashed`; as it is where patsy is as quick, or has rules of its own."""
     boxed = isinstance(value, _BOX)
     data = value.data if boxed else value
     if not isinstance(data, (pd.Series, np.ndarray, pd.Categorical)) or data.ndim != 1:
@@ -73,10 +72,6 @@ def _hashed(value: Any) -> Any:
     return _Hashed(value, codes, np.asarray(found, dtype=object), list(map(_is_missing, found)))
 
 
-def _is_missing(value: Any) -> bool:
-    return patsy.NAAction().is_categorical_NA(value)
-
-
 class Table(dict):
     """Columns (n,) by name, and the values of the factors that were evaluated on them."""
 
@@ -85,7 +80,8 @@ class Table(dict):
         self.made: dict[Any, Any] = {}
 
 
-_Tables = Callable[[], Iterator[Table]]
+_Sides = Sequence[Iterable[Any]]  # of a formula, each a list of terms
+_Learned = tuple[list[patsy.DesignInfo], "Evaluated"]
 
 
 class OnceFactor(patsy.EvalFactor):
@@ -106,14 +102,9 @@ class OnceFactor(patsy.EvalFactor):
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The factors of designs at the complete rows of a frame; see `evaluate`.
+    """The factors of designs at the rows ``kept`` (n,) of a frame, which lack no value; see `evaluate`.
 
-    Attributes
-    ----------
-    kept : (n,) array of int
-        Positions of the rows that lack no value.
-    factors : dict
-        Values (n, q) of numeric factors, and places (n,) among the levels of categorical ones.
+    Numeric ``factors`` have their values (n, q), categorical ones their places (n,) among the levels.
     """
 
     kept: np.ndarray
@@ -165,32 +156,25 @@ class Evaluated:
 
     def _numeric_parts(self, subterm: Any) -> np.ndarray:
         """Which product of its numeric factors is in each column of a subterm."""
-        coded = subterm.contrast_matrices
-        counts = [
-            coded[factor].matrix.shape[1] if factor in coded else self.factors[factor].shape[1]
-            for factor in subterm.factors
-        ]
-        numeric = [i for i, factor in enumerate(subterm.factors) if factor not in coded]
-        each = np.unravel_index(np.arange(subterm.num_columns), counts, order="F")
-        return np.ravel_multi_index([each[i] for i in numeric], [counts[i] for i in numeric], order="F")
+        coded, factors = subterm.contrast_matrices, subterm.factors
+        numeric = [1 if factor in coded else self.factors[factor].shape[1] for factor in factors]
+        levels = [coded[factor].matrix.shape[1] if factor in coded else 1 for factor in factors]
+        products = np.arange(np.prod(numeric)).reshape(numeric, order="F")
+        return np.broadcast_to(products, np.multiply(numeric, levels)).ravel(order="F")
 
 
 def learn(
-    sides: Sequence[Iterable[Any]], tables: _Tables, scope: Mapping[str, Any]
+    sides: _Sides, tables: Callable[[], Iterator[Table]], scope: Mapping[str, Any]
 ) -> list[patsy.DesignInfo]:
-    """The designs of lists of terms, with their levels, knots and means as tables have them that come one
-    by one, as often as patsy asks."""
+    """The designs of lists of terms, learned from tables that come one by one, as often as patsy asks."""
     terms = [
         [patsy.Term([OnceFactor(factor.code, factor.origin) for factor in term.factors]) for term in side]
         for side in sides
     ]
-    env = patsy.EvalEnvironment([scope])
-    return patsy.build.design_matrix_builders(terms, tables, env)
+    return patsy.build.design_matrix_builders(terms, tables, patsy.EvalEnvironment([scope]))
 
 
-def learned(
-    formula: str, sides: Sequence[Iterable[Any]], frame: pd.DataFrame, scope: Mapping[str, Any]
-) -> tuple[list[patsy.DesignInfo], Evaluated]:
+def learned(sides: _Sides, frame: pd.DataFrame, scope: Mapping[str, Any]) -> _Learned:
     """The designs of a formula's sides, learned on a frame, and their factors at its complete rows.
 
     Knots and means of a column that lacks a value are none, and no row is complete: they are then learned
@@ -198,7 +182,7 @@ def learned(
     """
     failure = None
     try:
-        infos, made = _learned(formula, sides, frame, scope)
+        infos, made = _learned(sides, frame, scope)
         if len(made.kept):
             return infos, made
     except Exception as error:
@@ -210,22 +194,18 @@ def learned(
         return infos, made
     per_row = [name for name, value in scope.items() if np.ndim(value) == 1 and len(value) == len(frame)]
     some = {name: np.asarray(scope[name])[complete] for name in per_row}
-    infos, made = _learned(formula, sides, frame[complete], {**scope, **some})
+    infos, made = _learned(sides, frame[complete], {**scope, **some})
     return infos, replace(made, kept=np.flatnonzero(complete)[made.kept])
 
 
-def _learned(
-    formula: str, sides: Sequence[Iterable[Any]], frame: pd.DataFrame, scope: Mapping[str, Any]
-) -> tuple[list[patsy.DesignInfo], Evaluated]:
+def _learned(sides: _Sides, frame: pd.DataFrame, scope: Mapping[str, Any]) -> _Learned:
     table = Table(frame)
     infos = learn(sides, lambda: iter([table]), scope)
-    check_responses(formula, infos[0])
     return infos, evaluate(infos, table, frame.index)
 
 
 def evaluate(infos: Sequence[patsy.DesignInfo], table: Table, index: pd.Index) -> Evaluated:
-    """The factors of designs at the rows of a table, which have labels ``index``; incomplete rows are left
-    out."""
+    """The factors of designs at the complete rows of a table, all of whose rows have labels ``index``."""
     factors: dict[Any, np.ndarray] = {}
     incomplete = np.zeros(len(index), dtype=bool)
     for info in (each for design in infos for each in design.factor_infos.values()):
@@ -233,12 +213,16 @@ def evaluate(infos: Sequence[patsy.DesignInfo], table: Table, index: pd.Index) -
         if factor in factors:
             continue
         value = factor.value(info.state, table)
-        _check_labels(factor, value, index)
+        raw = value.raw if isinstance(value, _Hashed) else value
+        _check_labels(factor, raw, index)
         if info.type == "categorical":
-            factors[factor] = _level_codes(info, value)
-            incomplete |= factors[factor] < 0
+            codes = value.places(info.categories) if isinstance(value, _Hashed) else None
+            if codes is None:  # values that patsy codes, or refuses
+                codes = np.asarray(categorical_to_int(raw, info.categories, patsy.NAAction(), factor))
+            factors[factor] = codes
+            incomplete |= codes < 0
         else:
-            factors[factor] = _numeric(info, value)
+            factors[factor] = _numeric(info, raw)
             incomplete |= np.isnan(factors[factor]).any(axis=1)
     kept = np.flatnonzero(~incomplete)
     if len(kept) < len(index):
@@ -246,9 +230,8 @@ def evaluate(infos: Sequence[patsy.DesignInfo], table: Table, index: pd.Index) -
     return Evaluated(kept, factors)
 
 
-def _check_labels(factor: Any, value: Any, index: pd.Index) -> None:
+def _check_labels(factor: Any, raw: Any, index: pd.Index) -> None:
     """Refuse values that have other rows than these."""
-    raw = value.raw if isinstance(value, _Hashed) else value
     data = raw.data if isinstance(raw, _BOX) else raw
     count = len(data) if np.ndim(data) else 1
     if count != len(index):
@@ -258,18 +241,8 @@ def _check_labels(factor: Any, value: Any, index: pd.Index) -> None:
         raise patsy.PatsyError(f"Index mismatch between data.index and {factor.code}", factor)
 
 
-def _level_codes(info: Any, value: Any) -> np.ndarray:
-    """Places (n,) of a factor's values among its levels, -1 where missing."""
-    made = value.places(info.categories) if isinstance(value, _Hashed) else None
-    if made is None:  # values that patsy codes, or refuses
-        raw = value.raw if isinstance(value, _Hashed) else value
-        made = np.asarray(categorical_to_int(raw, info.categories, patsy.NAAction(), info.factor))
-    return made
-
-
 def _numeric(info: Any, value: Any) -> np.ndarray:
     """The values (n, q) of a factor of numbers."""
-    value = value.raw if isinstance(value, _Hashed) else value
     made = value.to_numpy() if isinstance(value, pd.Series) else np.asarray(value)
     made = made if made.ndim > 1 else made.reshape(-1, 1)
     if made.ndim > 2 or made.shape[1] != info.num_columns:
@@ -329,9 +302,8 @@ def right_side(
 ) -> tuple[patsy.DesignInfo, Evaluated]:
     """The design of the right side of a formula, and its factors at the complete rows."""
     terms = patsy.ModelDesc.from_formula("~" + formula.split("~", 1)[1]).rhs_termlist
-    table = Table(frame)
-    (info,) = learn([terms], lambda: iter([table]), scope)
-    return info, evaluate([info], table, frame.index)
+    (info,), made = _learned([terms], frame, scope)
+    return info, made
 
 
 def at_both(
@@ -356,8 +328,7 @@ def design_rows(
     index: pd.Index,
     asked: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Design rows (m, p) of columns with labels ``index``; NaN where they lack a value, and where they are
-    not ``asked`` for (bools)."""
+    """Design rows (m, p) of columns with labels ``index``; NaN where incomplete, or not ``asked`` for."""
     count = len(index)
     if asked is not None and not asked.all():
         columns = {name: values[asked] for name, values in columns.items()}

@@ -1,8 +1,7 @@
 """Formulas as text: names, factors, columns, and what to write instead of what cannot be used.
 
 `factors` evaluates whole ones, `term_values` a single term, by which groups, tables and figures go. Hints
-are for the slips of people who come from R; they read the formula as it stands, for what cannot be parsed
-has no terms.
+are for people who come from R; they read the formula as it stands, for what cannot be parsed has no terms.
 """
 
 import ast
@@ -46,19 +45,13 @@ def caller_scope(depth: int) -> Mapping[str, Any]:
 def taken_from(
     scope: Mapping[str, Any], names: Iterable[str], index: pd.Index
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Copies of what the formula names and data, with rows ``index``, does not have.
-
-    Returns names of the scope, and columns: Series matched to the rows by label.
-    """
+    """Copies of what the formula names and data lacks: names of the scope, and Series as columns."""
     found: dict[str, Any] = {}
     columns: dict[str, Any] = {}
     for name in sorted(names):
-        try:
-            value = scope[name]
-        except KeyError:
-            if name != "np":
-                continue
-            value = np
+        if name not in scope and name != "np":
+            continue
+        value = scope.get(name, np)
         if not isinstance(value, pd.Series):
             found[name] = copied(value)
         elif len(value) == len(index) or has_labels(value.index, index).all():
@@ -78,12 +71,6 @@ def names_in(*codes: str) -> set[str]:
     return names
 
 
-def columns_in(codes: Iterable[str], columns: Iterable[str]) -> list[str]:
-    """The columns that pieces of formula name."""
-    used = names_in(*codes)
-    return [column for column in columns if column in used]
-
-
 def _expression(code: str) -> ast.Expression:
     """A piece of formula as Python reads it."""
     try:
@@ -95,8 +82,6 @@ def _expression(code: str) -> ast.Expression:
 def column_of(code: str) -> tuple[str, bool]:
     """The column that a factor is ("" for an expression), and whether it is said to be a category.
 
-    Examples
-    --------
     >>> [column_of(code) for code in ("x", "Q('a b')", "I(x)", "C(g, Sum)", "x > 2")]
     [('x', False), ('a b', False), ('x', False), ('g', True), ('', False)]
     """
@@ -113,19 +98,8 @@ def _function(call: ast.Call) -> str | None:
     return getattr(call.func, "id", None)
 
 
-def is_column(response: str, columns: Collection[str]) -> bool:
-    """Whether a response is a column as it is, quoted (``Q("a b")``) or not."""
-    return response in columns or any(response in (f"Q({name!r})", f'Q("{name}")') for name in columns)
-
-
 def sides_of(formula: str) -> tuple[list[Any], list[Any]]:
-    """The terms of the left and of the right side of a formula.
-
-    Examples
-    --------
-    >>> [codes_of(terms) for terms in sides_of("np.log(y) ~ x + C(g):x")]
-    [['np.log(y)'], ['x', 'C(g)', 'x']]
-    """
+    """The terms of the left and of the right side of a formula."""
     parsed = _parsed(formula, "formula", formula)
     if not (parsed.lhs_termlist and all(term.factors for term in parsed.lhs_termlist)):
         raise FormulaError(
@@ -144,8 +118,6 @@ def codes_of(terms: Collection[Any]) -> list[str]:
 def factor_codes(term: str, argument: str) -> list[str]:
     """The factors of one formula term, as expressions; ``argument`` names it in errors.
 
-    Examples
-    --------
     >>> factor_codes("C(g):x > 5", "groups")
     ['C(g)', 'x > 5']
     """
@@ -183,82 +155,50 @@ def hints(formula: str, columns: Iterable[object]) -> Iterator[None]:
     try:
         yield
     except FormulaError as error:
-        hint = formula_hint(formula, columns, str(error))
+        hint = _hint(formula, columns, str(error))
         if not hint:
             raise
         raise FormulaError(f"{error}\nHint: {hint}.") from error
 
 
-def formula_hint(formula: str, columns: Iterable[object], error: str = "") -> str:
-    """Advice on a formula that failed with ``error``, or "", given the columns of its frame.
-
-    Examples
-    --------
-    >>> formula_hint("y ~ log(x)", ["y", "x"])
-    'write np.log(...) for log(...)'
-    >>> formula_hint("y ~ yrs.service", ["y", "yrs.service"])
-    "write Q('yrs.service') for the column 'yrs.service'"
-    """
+def _hint(formula: str, columns: Iterable[object], error: str) -> str:
+    """Advice on a formula that failed, or "", given the columns of its frame."""
     text = _QUOTED.sub("1", formula)
     names = [name for name in columns if isinstance(name, str)]
-    found = [*_dot(text, names), *_odd_names(text, names), *_functions(text, names)]
+    found = []
+    left, _, right = text.partition("~")
+    if re.search(r"(?<![\w.)])\.(?![\w.(])", right):  # R's y ~ .
+        used = set(re.findall(r"\w+", left))
+        others = [name if name.isidentifier() else f"Q({name!r})" for name in names if name not in used]
+        shown = " + ".join(others[:8]) + (" + ..." if len(others) > 8 else "")
+        found.append(f"'.' is not known: write the columns, {left.strip()} ~ {shown}")
+    for name in names:  # those that are no Python names, where the formula has them as they are
+        alone = rf"(?<![\w.]){re.escape(name)}(?![\w.(])"
+        if name.strip() and not name.isidentifier() and re.search(alone, text):
+            found.append(f"write Q({name!r}) for the column {name!r}")
+    for called in dict.fromkeys(_CALL.findall(text)):
+        if called in _NUMPY and called not in names:
+            found.append(f"write np.{called}(...) for {called}(...)")
+        elif called in _INSTEAD:
+            found.append(f"{called}() is not known here: {_INSTEAD[called]}")
     if "^" in text:
         found.append("write ** for a power, within I(...): I(x**2)")
     if re.search(r"(?<!\|)\|(?!\|)", text):
         found.append(
             "'|' has no meaning here: write C(g) for a group, and ask for groups= where intervals are made"
         )
-    return "; ".join(found) or _unknown(error, names)
-
-
-def _unknown(error: str, names: list[str]) -> str:
-    """A name that is neither a column nor of the calling scope."""
     unknown = _UNKNOWN.search(error)
-    if not unknown:
-        return ""
+    if found or not unknown:
+        return "; ".join(found)
     lower = {name.lower(): name for name in names}
     near = difflib.get_close_matches(unknown[1].lower(), lower, n=1)
     meant = f"did you mean {lower[near[0]]!r}? Else give" if near else "give"
     return f"{meant} data a column of that name, or define the name before the call"
 
 
-def _dot(text: str, names: list[str]) -> list[str]:
-    """R's ``y ~ .``, with the columns that it stands for."""
-    left, _, right = text.partition("~")
-    if not re.search(r"(?<![\w.)])\.(?![\w.(])", right):
-        return []
-    used = set(re.findall(r"\w+", left))
-    others = [name if name.isidentifier() else f"Q({name!r})" for name in names if name not in used]
-    shown = " + ".join(others[:8]) + (" + ..." if len(others) > 8 else "")
-    return [f"'.' is not known: write the columns, {left.strip()} ~ {shown}"]
-
-
-def _odd_names(text: str, names: list[str]) -> list[str]:
-    """Columns whose names are no Python names and stand in the formula as they are."""
-    odd = [name for name in names if not name.isidentifier() and _stands_in(text, name)]
-    return [f"write Q({name!r}) for the column {name!r}" for name in odd]
-
-
-def _stands_in(text: str, name: str) -> bool:
-    return bool(name.strip()) and bool(re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.(])", text))
-
-
-def _functions(text: str, names: list[str]) -> list[str]:
-    """Functions of R by other names here."""
-    hints = []
-    for called in dict.fromkeys(_CALL.findall(text)):
-        if called in _NUMPY and called not in names:
-            hints.append(f"write np.{called}(...) for {called}(...)")
-        elif called in _INSTEAD:
-            hints.append(f"{called}() is not known here: {_INSTEAD[called]}")
-    return hints
-
-
 def term_values(code: str, frame: pd.DataFrame, scope: Mapping[str, Any], argument: str) -> pd.Series:
     """A column, or an expression of columns and names of ``scope``, at the rows of a frame, by position.
 
-    Examples
-    --------
     >>> frame = pd.DataFrame({"g": ["a", "b"], "x": [1.0, None]}, index=[7, 8])
     >>> term_values("C(g)", frame, {}, "by").tolist(), term_values("x > 5", frame, {}, "by").tolist()
     (['a', 'b'], [False, nan])

@@ -1,10 +1,9 @@
 """Frames as they come from a user: made plain, matched by label, checked for what cannot be used.
 
-Frames of polars, pyarrow, duckdb and others become pandas frames in `as_frame`, through narwhals; every
-column that a formula or a term names comes through `plain_columns`. `in_kind` is the way back. A formula
-makes a category of every column that is not of numbers, with one level per value: one cell of text among
-numbers, or a column of dates, then gives hundreds of levels, so such columns are refused unless the formula
-says that they are categories.
+Frames of polars, pyarrow, duckdb and others become pandas frames in `as_frame`; every column that a
+formula or a term names comes through `plain_columns`. `in_kind` is the way back. A formula makes a category
+of every column that is not of numbers: one cell of text among numbers, or a column of dates, then gives
+hundreds of levels, so such columns are refused unless the formula says that they are categories.
 """
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -50,8 +49,7 @@ def as_frame(data: object, argument: str) -> pd.DataFrame:
 
 
 def collected(data: Any) -> Any:
-    """A frame of polars, pyarrow, duckdb and the like as one of pandas, its rows numbered; queries are run.
-    Anything else as it is."""
+    """A frame of polars, pyarrow, duckdb and the like, or a query, as one of pandas; all else as it is."""
     if isinstance(data, (pd.DataFrame, pd.Series, np.ndarray)):
         return data
     frame = nw.from_native(data, pass_through=True)
@@ -99,16 +97,7 @@ def in_kind(frame: pd.DataFrame, to: Literal["pandas", "polars", "pyarrow"]) -> 
 
 
 def copied(value: Any) -> Any:
-    """A copy of a user's data, which later changes of them leave alone; any other object as it is.
-
-    Examples
-    --------
-    >>> knots = [np.array([1.0, 2.0])]
-    >>> kept = copied(knots)
-    >>> knots[0][0] = 9.0
-    >>> kept
-    [array([1., 2.])]
-    """
+    """A copy of a user's data, which later changes of them leave alone; any other object as it is."""
     if isinstance(value, (pd.DataFrame, pd.Series)):
         made = value.copy()
         made.index = value.index.copy(deep=True)  # it may be a view of an array
@@ -121,13 +110,7 @@ def copied(value: Any) -> Any:
 
 
 def by_label(values: Any, index: pd.Index, what: str) -> Any:
-    """A Series in the order of the rows, matched by label; anything else as it is, for it goes by position.
-
-    Examples
-    --------
-    >>> by_label(pd.Series([1.0, 2.0], index=["b", "a"]), pd.Index(["a", "b"]), "weights").tolist()
-    [2.0, 1.0]
-    """
+    """A Series in the order of the rows, matched by label; all else as it is, for it goes by position."""
     if not isinstance(values, pd.Series) or values.index.equals(index):
         return values
     lacking = index[~has_labels(values.index, index)]
@@ -161,14 +144,15 @@ def plain_columns(
     columns = [column for column in frame.columns.tolist() if column in used]
     check_duplicates(frame, columns, argument)
     made = {column: _plain(frame[column]) for column in columns}
-    return made if trained is None else {name: _like(trained, name, made[name]) for name in made}
+    if trained is not None:
+        for name, values in made.items():
+            if isinstance(values.dtype, pd.CategoricalDtype):
+                made[name] = _like(trained[name].dtype if name in trained.columns else None, values)
+    return made
 
 
-def _like(trained: pd.DataFrame, name: Hashable, values: pd.Series) -> pd.Series:
+def _like(dtype: Any, values: pd.Series) -> pd.Series:
     """Categories with the levels of the training column, or as plain values where it lacks one."""
-    if not isinstance(values.dtype, pd.CategoricalDtype):
-        return values
-    dtype = trained[name].dtype if name in trained.columns else None
     if isinstance(dtype, pd.CategoricalDtype) and values.cat.categories.isin(dtype.categories).all():
         return values.cat.set_categories(dtype.categories, ordered=dtype.ordered)
     return values.astype(object)
@@ -191,9 +175,13 @@ def _plain(values: pd.Series) -> pd.Series:
         values = values.astype(object if flag else float).where(values.notna(), np.nan)
     elif extension and pd.api.types.is_string_dtype(dtype) and dtype.na_value is pd.NA:
         values = values.astype(object)
-    if values.dtype == object and not flag:
-        values = values.where(values.notna(), np.nan)
-    return _as_numbers(values)
+    if values.dtype != object:
+        return values
+    values = values if flag else values.where(values.notna(), np.nan)
+    kind = _kind(values)
+    if kind in _MIXED and not _not_numbers(values).any():
+        return values.astype(float)
+    return pd.to_numeric(values) if kind in _NUMBERS else values
 
 
 def lacking(columns: Mapping[Any, pd.Series], count: int) -> np.ndarray:
@@ -205,35 +193,14 @@ def lacking(columns: Mapping[Any, pd.Series], count: int) -> np.ndarray:
     return out
 
 
-def _as_numbers(values: pd.Series) -> pd.Series:
-    """A column of objects that are all numbers, as numbers; any other column as it is.
-
-    >>> _as_numbers(pd.Series([1, Decimal("2.5"), None], dtype=object)).tolist()
-    [1.0, 2.5, nan]
-    """
-    if values.dtype != object:
-        return values
-    kind = _kind(values)
-    if kind in _MIXED and not _not_numbers(values).any():
-        return values.astype(float)
-    return pd.to_numeric(values) if kind in _NUMBERS else values
-
-
 def _stray_cells(values: pd.Series) -> pd.Series:
     """The cells of a column that keep it from being one of numbers; none where it is not meant as one.
 
     These are the cells that are not numbers (or text of numbers) where four fifths of the different values
     are, and the texts in a column whose other cells are numbers. Text that is of numbers throughout counts
     as meant: codes are often written so.
-
-    >>> _stray_cells(pd.Series(["1.5", "2", "unknown", "7", "0.1", "3"])).to_dict()
-    {2: 'unknown'}
-    >>> len(_stray_cells(pd.Series(["a", "b", "3"])))
-    0
     """
     none = values.iloc[:0]
-    if isinstance(values.dtype, pd.CategoricalDtype):
-        return none
     try:
         different = pd.Series(pd.unique(values), dtype=object).dropna()
         if _kind(different) not in ("string", *_MIXED):
@@ -241,19 +208,14 @@ def _stray_cells(values: pd.Series) -> pd.Series:
         number = pd.to_numeric(different, errors="coerce").notna()
     except TypeError:  # cells such as lists
         return none
-    strays = ~number
-    if number.all():
-        strays = different.map(lambda value: isinstance(value, str))
+    strays = different.map(lambda value: isinstance(value, str)) if number.all() else ~number
     if strays.all() or number.mean() < _MOSTLY:
         return none
     return values[values.isin(different[strays])]
 
 
 def check_column(values: pd.Series, name: str, response: bool, category: bool) -> None:
-    """Refuse a training column that the formula would misread.
-
-    A ``response`` cannot be a category; ``category`` is whether the formula says that it is one.
-    """
+    """Refuse a training column that the formula would misread; ``category`` is whether it says C(...)."""
     column = f"data[{name!r}]"
     if values.dtype.kind == "c":
         raise InputError(
@@ -263,17 +225,21 @@ def check_column(values: pd.Series, name: str, response: bool, category: bool) -
         return
     kind = _kind(values)
     unknown = isinstance(values.dtype, (pd.DatetimeTZDtype, pd.PeriodDtype))  # to patsy, even in C()
-    written = f"write C({name})" if name.isidentifier() else f"write C(Q({name!r}))"
-    also = f", or {f'give {column}.astype(str)' if unknown else written} if it is a category"
-    also = "" if response else also
+    written = f"C({name})" if name.isidentifier() else f"C(Q({name!r}))"
+    fix = f"give {column}.astype(str)" if unknown else f"write {written}"
+    also = "" if response else f", or {fix} if it is a category"
     if unknown or (not category and kind in _TIMES):
-        what, fix = _time_fix(kind, column)
+        what = "durations" if kind in _DURATIONS else "periods" if kind == "period" else "dates"
+        start = f"{column}.dt.to_timestamp()" if kind == "period" else f"pd.to_datetime({column})"
+        fix = f"give a number such as days, t = {start}; data['days'] = (t - t.min()).dt.days"
+        if kind in _DURATIONS:
+            fix = f"give a number, pd.to_timedelta({column}).dt.total_seconds() say"
         raise InputError(f"column {name!r} of data holds {what} ({values.dtype}): {fix}{also}")
+    category = category or isinstance(values.dtype, pd.CategoricalDtype)
     strays = values.iloc[:0] if category else _stray_cells(values)
     if len(strays):
         named = ", ".join(f"{value!r} (row {label})" for label, value in strays.iloc[:_SHOWN].items())
-        more = len(strays) - _SHOWN
-        named = named if more <= 0 else f"{named} and {more} more such cells"
+        named += f" and {len(strays) - _SHOWN} more such cells" if len(strays) > _SHOWN else ""
         raise InputError(
             f"column {name!r} of data has {named} among numbers, so that every number would be "
             f"a level of a category: make it numeric, {column} = pd.to_numeric({column}, errors='coerce') "
@@ -323,15 +289,6 @@ def _not_numbers(values: pd.Series) -> np.ndarray:
 def is_numeric(dtype: object) -> bool:
     """Whether values are numbers; flags are not."""
     return pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
-
-
-def _time_fix(kind: str, column: str) -> tuple[str, str]:
-    """What a column of times holds, and how to make a number of it."""
-    if kind in _DURATIONS:
-        return "durations", f"give a number, pd.to_timedelta({column}).dt.total_seconds() say"
-    start = f"{column}.dt.to_timestamp()" if kind == "period" else f"pd.to_datetime({column})"
-    what = "periods" if kind == "period" else "dates"
-    return what, f"give a number such as days, t = {start}; data['days'] = (t - t.min()).dt.days"
 
 
 def check_duplicates(frame: pd.DataFrame, columns: Collection[Hashable], argument: str) -> None:

@@ -1,8 +1,7 @@
 """The map from new rows to design rows without the rows that it was learned from, for predictors.
 
-What patsy learned (means, knots, levels, contrasts) is kept as it is, and pickled object by object, for
-patsy's classes refuse it by themselves. Of the training columns types and ranges are kept, which messages
-about new rows go by.
+What patsy learned (means, knots, levels, contrasts) is pickled object by object, for patsy's classes refuse
+it. Of the training columns types and ranges are kept, which messages about new rows go by.
 """
 
 import io
@@ -32,17 +31,13 @@ class FrozenDesign(Design):
     def __init__(self, design: Design) -> None:
         self.__dict__.update({name: getattr(design, name) for name in _KEPT})
         numeric = design._frame[design.predictors].iloc[design.kept].select_dtypes("number")
-        ranges = numeric.agg(["min", "max"]) if len(numeric.columns) else None
-        self.hold(design._frame.iloc[:0], ranges, len(design.labels), design.kinds.take(slice(0)))
+        self.hold(design._frame.iloc[:0], numeric, len(design.labels), design.kinds.take(slice(0)))
         self.y = np.array([design.y.min(), design.y.max()])
 
-    def hold(
-        self, frame: pd.DataFrame, ranges: pd.DataFrame | None, count: int, kinds: ColumnKinds
-    ) -> None:
-        """Take what is said of the training rows: columns without rows, ranges of the numeric ones, the
-        number of rows given, and kinds of design columns without parts."""
+    def hold(self, frame: pd.DataFrame, numeric: pd.DataFrame, count: int, kinds: ColumnKinds) -> None:
+        """Take columns without rows, numeric ones, of which ranges are kept, and the count of all rows."""
         self._frame: pd.DataFrame = frame
-        self._data: pd.DataFrame = frame if ranges is None else ranges
+        self._data: pd.DataFrame = numeric.agg(["min", "max"]) if len(numeric.columns) else frame
         self.labels = pd.RangeIndex(count)
         self.kinds = kinds
         self.X = np.empty((0, len(self.names)))

@@ -6,7 +6,7 @@ A new row without a group or weight has no interval; a training row without a gr
 Results call `as_ranking`.
 """
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,14 +25,8 @@ _NAMED = 5  # groups that a message names
 class Groups:
     """Groups of the training and the new rows.
 
-    Attributes
-    ----------
-    names : list of str
-        Columns or factors that make them.
-    labels : list
-        Of the groups: values, or tuples of them where there are several names.
-    trained, new : (n,) and (m,) arrays of int
-        Position in ``labels``; -1 where a value is missing.
+    ``names`` are the columns or factors that make them; ``labels`` their values, tuples where there are
+    several names; ``trained`` (n,) and ``new`` (m,) places among the labels, -1 where a value is missing.
     """
 
     names: list[str]
@@ -42,28 +36,20 @@ class Groups:
 
     def columns(self, taken: Collection[str]) -> dict[str, np.ndarray]:
         """Label columns of the new rows, ``{name: values}``; ``taken`` are names that are in use."""
-        if len(self.names) == 1:
-            return {"group": self._values(self.labels)}
-        names = [f"group_{name}" if name in taken else name for name in self.names]
-        parts = [list(part) for part in zip(*self.labels, strict=True)]
-        return {name: self._values(part) for name, part in zip(names, parts, strict=True)}
-
-    def _values(self, labels: list[Any]) -> np.ndarray:
-        values = pd.Series(labels, dtype=object)
-        return values.reindex(np.where(self.new < 0, len(labels), self.new)).infer_objects().to_numpy()
+        names, parts = ["group"], [self.labels]
+        if len(self.names) > 1:
+            names = [f"group_{name}" if name in taken else name for name in self.names]
+            parts = [list(part) for part in zip(*self.labels, strict=True)]
+        place = np.where(self.new < 0, len(self.labels), self.new)
+        values = (pd.Series(part, dtype=object).reindex(place).infer_objects() for part in parts)
+        return {name: each.to_numpy() for name, each in zip(names, values, strict=True)}
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """How new rows are ranked: among all training rows, within groups, by weight, or both.
+    """How new rows are ranked: among all ``count`` training rows, within groups, by weight, or both.
 
-    Attributes
-    ----------
-    count : int
-        Number of training rows.
-    groups : Groups or None
-    weights : tuple of arrays or None
-        Of the training rows (n,) and the new rows (m,), NaN where a new one is missing.
+    ``weights`` are those of the training rows (n,) and of the new rows (m,), NaN where one is missing.
     """
 
     count: int
@@ -77,8 +63,7 @@ class Ranking:
         return complete if self.weights is None else complete & ~np.isnan(self.weights[1])
 
     def parts(self, complete: np.ndarray) -> list[tuple[np.ndarray, Peers]]:
-        """Groups of the complete new rows, by position among them, each with its `Peers`; one group of all
-        where none were asked for."""
+        """Groups of the complete new rows, by position among them, each with its `Peers`; or one of all."""
         new = np.zeros(np.count_nonzero(complete)) if self.groups is None else self.groups.new[complete]
         out = []
         for code in np.unique(new):
@@ -92,8 +77,7 @@ class Ranking:
         return out
 
     def attrs(self, intervals: Any, complete: np.ndarray) -> dict[str, Any]:
-        """What a frame of `Intervals` says of the ranking, in plain values; nothing where all rows count
-        alike."""
+        """What a frame of `Intervals` says of the ranking; nothing where all rows count alike."""
         if self.groups is None and self.weights is None:
             return {}
         out: dict[str, Any] = {"k": None, "n": self.count}
@@ -102,12 +86,11 @@ class Ranking:
             out["effective_n"] = float(np.sum(trained) ** 2 / np.sum(np.square(trained)))
         if self.groups is not None:
             codes, first = np.unique(self.groups.new[complete], return_index=True)
-            n = np.broadcast_to(intervals.n, len(intervals.lower))[first]
-            k = np.broadcast_to(intervals.k, len(intervals.lower))[first]
-            whole = [int(value) if self.weights is None else None for value in k]
+            count = len(intervals.lower)
+            k, n = (np.broadcast_to(each, count)[first] for each in (intervals.k, intervals.n))
             out["groups"] = {
-                self.groups.labels[code]: {"k": rank, "n": int(size)}
-                for code, rank, size in zip(codes, whole, n, strict=True)
+                self.groups.labels[code]: {"k": int(rank) if self.weights is None else None, "n": int(size)}
+                for code, rank, size in zip(codes, k, n, strict=True)
             }
         return out
 
@@ -136,19 +119,32 @@ def _as_groups(groups: object, design: Design, exog: object) -> Groups:
         )
     factors = []
     for term in terms:
-        new = _cells(design, term, exog)  # first, for what it lacks is named in the user's terms
-        trained = _cells(design, term, None)
-        _check_rowwise(term, trained, design)
-        factors += [(name, np.concatenate([trained[name], new[name]])) for name in new]
+        asked = _cells(design, term, exog)  # first, for what it lacks is named in the user's terms
+        known = _cells(design, term, None)
+        _check_rowwise(term, known, design)
+        factors += [(name, np.concatenate([known[name], asked[name]])) for name in asked]
     coded, levels = zip(*(pd.factorize(values) for _, values in factors), strict=True)
-    known = np.min(coded, axis=0) >= 0
-    codes = np.full(len(known), -1)
-    used, codes[known] = np.unique(np.array(coded)[:, known], axis=1, return_inverse=True)
+    complete = np.min(coded, axis=0) >= 0
+    codes = np.full(len(complete), -1)
+    used, codes[complete] = np.unique(np.array(coded)[:, complete], axis=1, return_inverse=True)
     each = [different[at].tolist() for different, at in zip(levels, used, strict=True)]
     labels = each[0] if len(each) == 1 else list(zip(*each, strict=True))
-    n = len(design.y)
-    _check_groups(groups, labels, codes[:n], codes[n:])
-    return Groups([name for name, _ in factors], labels, codes[:n], codes[n:])
+    trained, new = np.split(codes, [len(design.y)])
+    unseen = np.setdiff1d(new[new >= 0], trained)
+    if len(unseen):
+        named = ", ".join(repr(labels[code]) for code in unseen[:_NAMED])
+        more = f" and {len(unseen) - _NAMED} more" if len(unseen) > _NAMED else ""
+        raise InputError(
+            f"groups={groups!r}: exog has groups that training did not have ({named}{more}): drop those "
+            "rows, recode them, or give a term with fixed edges such as 'pd.cut(x, [0, 1, 2])'"
+        )
+    count = len(np.unique(trained[trained >= 0]))
+    if count > max(1, len(trained) // 2):
+        raise InputError(
+            f"groups={groups!r} has {count} values in {len(trained)} rows: give a column with few, or "
+            "cut it, as in 'x > 2' or 'pd.cut(x, [0, 1, 2])'"
+        )
+    return Groups([name for name, _ in factors], labels, trained, new)
 
 
 def _cells(design: Design, term: str, new: object) -> dict[str, np.ndarray]:
@@ -174,24 +170,6 @@ def _check_rowwise(term: str, trained: dict[str, np.ndarray], design: Design) ->
                     f"groups={term!r}: the value of {name!r} in a row depends on the other rows: make it a "
                     "column of both frames, or give a term with fixed edges such as 'pd.cut(x, [0, 1, 2])'"
                 )
-
-
-def _check_groups(groups: object, labels: Sequence[Hashable], trained: np.ndarray, new: np.ndarray) -> None:
-    """Refuse groups that training does not have, and columns that are no groups."""
-    unseen = np.setdiff1d(new[new >= 0], trained)
-    if len(unseen):
-        named = ", ".join(repr(labels[code]) for code in unseen[:_NAMED])
-        more = f" and {len(unseen) - _NAMED} more" if len(unseen) > _NAMED else ""
-        raise InputError(
-            f"groups={groups!r}: exog has groups that training did not have ({named}{more}): drop those "
-            "rows, recode them, or give a term with fixed edges such as 'pd.cut(x, [0, 1, 2])'"
-        )
-    count = len(np.unique(trained[trained >= 0]))
-    if count > max(1, len(trained) // 2):
-        raise InputError(
-            f"groups={groups!r} has {count} values in {len(trained)} rows: give a column with few, or "
-            "cut it, as in 'x > 2' or 'pd.cut(x, [0, 1, 2])'"
-        )
 
 
 def _as_weights(weights: Any, design: Design, exog: object) -> tuple[np.ndarray, np.ndarray]:
@@ -223,12 +201,7 @@ def _as_weights(weights: Any, design: Design, exog: object) -> tuple[np.ndarray,
             raise InputError(
                 f"{name} has shape {values.shape} for the {len(rows)} {which} rows: give one value a row"
             )
-    _check_weights(name, trained, new)
-    return trained, new
-
-
-def _check_weights(name: str, trained: np.ndarray, new: np.ndarray) -> None:
-    bad = trained[~(np.isfinite(trained) & (trained >= 0))]
+    bad = trained[~(trained >= 0) | np.isinf(trained)]
     if len(bad):
         raise InputError(
             f"{name} has the value {bad[0]:g} in training: weights must be finite and 0 or more; give 0 to "
@@ -236,8 +209,9 @@ def _check_weights(name: str, trained: np.ndarray, new: np.ndarray) -> None:
         )
     if not np.any(trained > 0):
         raise InputError(f"{name} is 0 for all training rows: give a positive weight to some")
-    bad = new[~(np.isnan(new) | (np.isfinite(new) & (new > 0)))]
+    bad = new[(new <= 0) | np.isinf(new)]
     if len(bad):
         raise InputError(
             f"{name} has the value {bad[0]:g} in a new row: weights of new rows must be positive and finite"
         )
+    return trained, new

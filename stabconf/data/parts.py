@@ -20,7 +20,6 @@ from ..errors import FormulaError, InputError
 from . import formulas
 from .design import Unseen, checked_frame
 from .factors import Table, check_responses, depending, evaluate, learn, learning
-from .formulas import formula_errors
 from .frames import as_frame, check_finite, listed
 from .frozen_design import FrozenDesign
 from .table_files import read_table
@@ -52,13 +51,7 @@ class TableParts:
 
 
 class StoredRows:
-    """Rows of a design and their responses in a temporary folder, which goes when the object does.
-
-    Attributes
-    ----------
-    n : int
-        Number of rows.
-    """
+    """The ``n`` rows of a design and their responses in a temporary folder, which goes with the object."""
 
     def __init__(self) -> None:
         self.n = 0
@@ -90,32 +83,10 @@ class StoredRows:
             total = total + X.sum(axis=0)
         unit = np.sqrt(gram.diagonal())
         unit[unit == 0] = 1.0
-        found = (
-            np.linalg.pinv(gram / unit[:, None] / unit, rcond=1e-12, hermitian=True) @ (total / unit) / unit
-        )
+        inverse = np.linalg.pinv(gram / unit[:, None] / unit, rcond=1e-12, hermitian=True)
+        found = inverse @ (total / unit) / unit
         off = max(float(np.max(np.abs(X @ found - 1.0))) for X, _ in self.blocks(as_they_are))
         return found if off <= 1e-8 else None
-
-
-class PartedDesign(FrozenDesign):
-    """The map of a formula, learned from parts; see `learn_design`.
-
-    Attributes
-    ----------
-    kinds : ColumnKinds
-        Without numeric parts.
-    units : tuple
-        What `column_units` gives for all rows.
-    """
-
-    kinds: ColumnKinds
-    _used: int
-    units: tuple[ColumnUnits, np.ndarray]
-
-    @property
-    def count_dropped(self) -> int:
-        """Rows left out because a value is missing."""
-        return len(self.labels) - self._used
 
 
 def learn_design(
@@ -124,8 +95,8 @@ def learn_design(
     scope: Mapping[str, Any],
     missing: Literal["drop", "raise"],
     unseen: Unseen,
-) -> tuple[PartedDesign, StoredRows]:
-    """The design of a formula learned from parts, and its rows."""
+) -> tuple[FrozenDesign, StoredRows, ColumnUnits, np.ndarray]:
+    """The design of a formula learned from parts, its rows, and what `column_units` gives for them all."""
     sides = formulas.sides_of(formula)
     used = formulas.names_in(*(code for side in sides for code in formulas.codes_of(side)))
     names, columns = formulas.taken_from(scope, used - set(parts.columns), pd.RangeIndex(0))
@@ -154,19 +125,21 @@ def learn_design(
             f"formula={formula!r} has {len(responses)} responses, and rows that come in parts are fitted "
             "one response at a time: call fit once for each"
         )
-    design = object.__new__(PartedDesign)
+    design = object.__new__(FrozenDesign)
     design._take(formula, sides, names, infos, first.iloc[:0])
-    rows = _stored(design, frames(), missing)
-    return design.leaving_unseen(unseen), rows
+    rows, units = _stored(design, frames(), missing)
+    return design.leaving_unseen(unseen), rows, *units
 
 
-def _stored(design: PartedDesign, frames: Iterator[pd.DataFrame], missing: str) -> StoredRows:
-    """The rows of a design, in files; the design is told what can be said of them all."""
+def _stored(
+    design: FrozenDesign, frames: Iterator[pd.DataFrame], missing: str
+) -> tuple[StoredRows, tuple[ColumnUnits, np.ndarray]]:
+    """The rows of a design, in files, and their `column_units`; the design is told what they are like."""
     rows = StoredRows()
     infos = [design._left, design._info]
     statistics, ranges, count = [], [], 0
     for frame in frames:
-        with formula_errors(f"data cannot be put through {design.formula!r}"):
+        with formulas.formula_errors(f"data cannot be put through {design.formula!r}"):
             made = evaluate(infos, Table(frame), frame.index)
         Y, X = (made.matrix(info) for info in infos)
         if missing == "raise" and len(X) < len(frame):
@@ -195,10 +168,9 @@ def _stored(design: PartedDesign, frames: Iterator[pd.DataFrame], missing: str) 
         raise InputError(f"data has {rows.n} complete rows (of {count}): at least 2 are needed")
     known, beside = map(ColumnStatistics.joined, zip(*statistics, strict=True))
     plain = ColumnKinds(kinds.intercept, kinds.categorical)
-    design.units = units_from(known, dict(zip(kinds.parts, beside.sd[1:].tolist(), strict=True)), plain)
-    numeric = ranges[0] if len(ranges[0].columns) else None
-    design.hold(design._frame, numeric, count, plain)
+    design.hold(design._frame, ranges[0], count, plain)
     design._Y = np.array([beside.low[:1], beside.high[:1]])
     design._choose(0)
-    design._used = rows.n
-    return rows
+    design.dropped = pd.RangeIndex(count - rows.n)
+    spread = dict(zip(kinds.parts, beside.sd[1:].tolist(), strict=True))
+    return rows, units_from(known, spread, plain)

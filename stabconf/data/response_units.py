@@ -7,6 +7,7 @@ a response lies between the ends if and only if its transform lies between their
 import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,6 @@ def _square(values: np.ndarray) -> np.ndarray:
     return np.maximum(values, 0.0) ** 2
 
 
-def _exp10(values: np.ndarray) -> np.ndarray:
-    return 10.0**values
-
-
 def _as_is(values: np.ndarray) -> np.ndarray:
     return values
 
@@ -35,7 +32,7 @@ def _as_is(values: np.ndarray) -> np.ndarray:
 _INVERSES: dict[Any, Transform] = {
     np.log: np.exp,
     np.log1p: np.expm1,
-    np.log10: _exp10,
+    np.log10: partial(np.power, 10.0),
     np.log2: np.exp2,
     np.sqrt: _square,
 }
@@ -43,16 +40,10 @@ _INVERSES: dict[Any, Transform] = {
 
 @dataclass(frozen=True)
 class ResponseUnits:
-    """The way from the model's response to the response itself, and back.
+    """The ways ``forward`` from the response itself to the model's, and back, ``inverse``; both increase.
 
-    Attributes
-    ----------
-    response : str
-        Name of the response in these units.
-    column : str
-        The column that has it; "" where it is an expression, or the model's response.
-    forward, inverse : callables
-        From the response to the model's, and back; both increasing.
+    ``response`` is its name in these units; ``column`` the column that has it, "" where it is an
+    expression, or the model's response.
     """
 
     response: str
@@ -96,42 +87,35 @@ def as_units(units: Any, design: Design) -> ResponseUnits:
     """What ``units`` asks for: None for those of the model's response, "response", or a pair of functions,
     from the response to the model's and back.
 
-    Examples
-    --------
     >>> from stabconf.data.design import build_design
     >>> design = build_design("np.log10(y) ~ x", {"y": [1.0, 10.0, 100.0], "x": [0.0, 1.0, 3.0]}, {})
     >>> made = as_units("response", design)
     >>> made.response, made.back(np.array([-1.0, 2.0])).tolist()
     ('y', [0.1, 100.0])
     """
-    if isinstance(units, str) and units != "response":
+    read_off = isinstance(units, str)
+    if read_off and units != "response":
         raise InputError(f"units={units!r} is unknown: give 'response', or a pair of functions")
-    if units is None or (isinstance(units, str) and not design.transformed):
+    if units is None or (read_off and not design.transformed):
         return ResponseUnits(design.response, "", _as_is, _as_is)
-    if isinstance(units, str):
-        return _read_off(design)
+    name, column, function = _call(design.response, design._scope)
+    if read_off and function not in _INVERSES:
+        known = ", ".join(f"np.{each.__name__}" for each in _INVERSES)
+        raise InputError(
+            f"units='response' does not know the way back from {design.response!r}: it knows {known}; give "
+            "a pair of functions, such as units=(np.cbrt, lambda z: z**3)"
+        )
+    if read_off:
+        return ResponseUnits(name, column, function, _INVERSES[function])
     pair = units if isinstance(units, (tuple, list)) else ()
     if len(pair) != 2 or not all(map(callable, pair)):
         raise InputTypeError(
             f"units={units!r} is not a pair of functions: give 'response', or the way there and the way "
             "back, such as (np.cbrt, lambda z: z**3)"
         )
-    name, column, _ = _call(design.response, {})
     made = ResponseUnits(name or f"{design.response}, back-transformed", column, *pair)
     _check_inverse(made, np.unique(design.y), design.response)
     return made
-
-
-def _read_off(design: Design) -> ResponseUnits:
-    """The inverse of the function on the left side of the formula."""
-    name, column, function = _call(design.response, design._scope)
-    if function not in _INVERSES:
-        known = ", ".join(f"np.{each.__name__}" for each in _INVERSES)
-        raise InputError(
-            f"units='response' does not know the way back from {design.response!r}: it knows {known}; give "
-            "a pair of functions, such as units=(np.cbrt, lambda z: z**3)"
-        )
-    return ResponseUnits(name, column, function, _INVERSES[function])
 
 
 def _call(code: str, scope: Mapping[str, Any]) -> tuple[str, str, Any]:

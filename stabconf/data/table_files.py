@@ -21,13 +21,7 @@ FilePath = str | PathLike[str]
 
 
 def table_kind(path: FilePath) -> str:
-    """ ".csv", ".tsv" or ".parquet"; text may be packed (``.csv.gz``) for reading.
-
-    Examples
-    --------
-    >>> table_kind("cars.csv"), table_kind("Cars.TSV.gz")
-    ('.csv', '.tsv')
-    """
+    """The ending ".csv", ".tsv" or ".parquet"; text may be packed (``.csv.gz``) for reading."""
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     kind = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] in _PACKED else (suffixes or [""])[-1]
     if kind not in (*_SEPARATORS, ".parquet"):
@@ -44,22 +38,17 @@ def read_table(path: FilePath) -> pd.DataFrame:
         if kind == ".parquet":
             with _pyarrow():
                 return pd.read_parquet(path, engine="pyarrow")
-        return _separated(path, kind)
+        frame = pd.read_csv(path, sep=_SEPARATORS[kind])
+    except InputError:
+        raise
     except (ValueError, OSError, EOFError, BadZipFile, LZMAError, zlib.error) as error:
-        if isinstance(error, InputError):
-            raise
         reason = str(error).strip().split("\n")[0]
         raise InputError(f"{str(path)!r} cannot be read as {kind[1:].upper()}: {reason}") from error
-
-
-def _separated(path: FilePath, kind: str) -> pd.DataFrame:
-    frame = pd.read_csv(path, sep=_SEPARATORS[kind])
-    if frame.shape[1] == 1 and any(
-        sign in str(frame.columns[0]) for sign in {";", ",", "\t"} - {_SEPARATORS[kind]}
-    ):
+    name = str(frame.columns[0])
+    if frame.shape[1] == 1 and any(sign in name for sign in {";", ",", "\t"} - {_SEPARATORS[kind]}):
         raise InputError(
-            f"{str(path)!r} has one column, {str(frame.columns[0])!r}: separate columns by commas in .csv "
-            "and by tabs in .tsv"
+            f"{str(path)!r} has one column, {name!r}: separate columns by commas in .csv and by tabs in "
+            ".tsv"
         )
     return frame
 

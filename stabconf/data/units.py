@@ -1,11 +1,9 @@
 """Units of the fit: centre and scale of the response and of the columns (theory, section 2).
 
-Whatever is learned before the regression is learned from the training rows and held fixed for every
-candidate response. The response is centred by an order statistic and divided by its quartile distance.
-Columns are divided so that a unit change means the same whatever they are made of: a numeric column by its
-standard deviation, an indicator by 1/2, however rare it is. An indicator divided by its own standard
-deviation would let a training row that owns it fit itself where a new row cannot, and intervals would cover
-too little.
+The response is centred by an order statistic and divided by its quartile distance. Columns are divided so
+that a unit change means the same whatever they are made of: a numeric column by its standard deviation, an
+indicator by 1/2, however rare it is. Divided by its own standard deviation, it would let a training row
+that owns it fit itself where a new row cannot, and intervals would cover too little.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,22 +26,19 @@ def location_scale(y: np.ndarray, level: float | None = 0.5) -> tuple[float, flo
     A level of None fixes the location at 0, for a design that no constant is in the span of. Where the
     quartiles coincide the scale is 1.2533 times the mean distance from the centre, and 1 where that is 0.
 
-    Examples
-    --------
     >>> location_scale(np.array([1.0, 2.0, 3.0, 4.0, 100.0]))[0]
     3.0
     """
     ordered = np.sort(y)
-    low, high, middle = (ordered[ceil_rank(share, len(y)) - 1] for share in (0.25, 0.75, level or 0.5))
-    return location_scale_from(
-        low, high, middle, level, lambda centre: float(np.mean(np.abs(ordered - centre)))
-    )
+    ends = [ordered[ceil_rank(share, len(y)) - 1] for share in (0.25, 0.75, level or 0.5)]
+    return location_scale_from(ends, level, lambda centre: float(np.mean(np.abs(ordered - centre))))
 
 
 def location_scale_from(
-    low: float, high: float, middle: float, level: float | None, distance: Callable[[float], float]
+    ends: Sequence[float] | np.ndarray, level: float | None, distance: Callable[[float], float]
 ) -> tuple[float, float]:
-    """`location_scale` from quartiles, the level-quantile, and the mean distance from a centre."""
+    """`location_scale` from quartiles and the level-quantile (3,), and the mean distance from a centre."""
+    low, high, middle = ends
     centre = 0.0 if level is None else float(middle)
     scale = float(high - low) / _IQR_TO_SD
     if not scale > 0:
@@ -61,14 +56,8 @@ def spans_constant(X: np.ndarray) -> np.ndarray | None:
 class ColumnKinds:
     """What the columns of a design are made of.
 
-    Attributes
-    ----------
-    intercept : int or None
-        Position of the intercept.
-    categorical : (p,) array of bool
-        Columns made of categorical factors alone.
-    parts : dict
-        ``{column: (n,) array}``: the numeric part of columns made of categorical and numeric factors.
+    ``intercept`` is the position of the intercept; ``categorical`` (p,) are the columns made of categorical
+    factors alone; ``parts`` the numeric parts (n,) of those made of both kinds, by column.
     """
 
     intercept: int | None
@@ -116,9 +105,8 @@ class ColumnUnits:
         ``constant`` (p,) are coefficients that make a constant where no column is the intercept.
         """
         beta = scale * theta / self.scale
-        if intercept is not None:
-            slopes = np.delete(beta * self.mean, intercept).sum()
-            beta[intercept] = centre + scale * theta[intercept] - slopes
+        if intercept is not None:  # whose own mean is 0
+            beta[intercept] += centre - beta @ self.mean
         elif constant is not None:
             beta = beta + centre * constant
         return beta
@@ -127,10 +115,7 @@ class ColumnUnits:
 def column_units(
     X: np.ndarray, kinds: ColumnKinds, standardize: bool = True
 ) -> tuple[ColumnUnits, np.ndarray]:
-    """The `ColumnUnits` of a design (n, p), and which of its columns are constant (p,), intercept aside.
-
-    Without ``standardize`` columns stay as they are.
-    """
+    """The `ColumnUnits` of a design (n, p), and which of its columns are constant (p,), intercept aside."""
     p = X.shape[1]
     if not standardize:
         return ColumnUnits(np.zeros(p), np.ones(p)), np.zeros(p, dtype=bool)
@@ -140,16 +125,8 @@ def column_units(
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """What `column_units` goes by.
-
-    Attributes
-    ----------
-    count : int
-        Number of rows.
-    mean, sd, low, high : (p,) arrays
-    two_values : (p,) array of bool
-        Columns without a value but ``low`` and ``high``.
-    """
+    """What `column_units` goes by: numbers (p,) of ``count`` rows, and which columns have ``two_values``
+    (p,), none but ``low`` and ``high``."""
 
     count: int
     mean: np.ndarray
@@ -184,21 +161,17 @@ class ColumnStatistics:
         high = np.max([part.high for part in parts], axis=0)
         mean = np.average([part.mean for part in parts], axis=0, weights=counts)
         squares = [part.sd**2 + (part.mean - mean) ** 2 for part in parts]
-        two_values = [
-            part.two_values
-            & ((part.low == low) | (part.low == high))
-            & ((part.high == low) | (part.high == high))
-            for part in parts
-        ]
+        two_values = np.all([part.two_values for part in parts], axis=0)
+        for end in (end for part in parts for end in (part.low, part.high)):
+            two_values &= (end == low) | (end == high)
         sd = np.sqrt(np.average(squares, axis=0, weights=counts))
-        return cls(sum(counts), mean, sd, low, high, np.all(two_values, axis=0))
+        return cls(sum(counts), mean, sd, low, high, two_values)
 
 
 def units_from(
     known: ColumnStatistics, spread: Mapping[int, float], kinds: ColumnKinds
 ) -> tuple[ColumnUnits, np.ndarray]:
-    """`column_units` from statistics of the columns, and standard deviations of the numeric parts of
-    columns, see `ColumnKinds`."""
+    """`column_units` from statistics of the columns, and standard deviations of their numeric parts."""
     low, high = known.low, known.high
     mean = np.zeros(len(low))
     constant = high - low <= 1e-13 * np.maximum(np.abs(low), np.abs(high))

@@ -1,8 +1,7 @@
-"""New rows that the map learned in training cannot place, in the user's words: levels that it has not seen,
-values beyond its knots, variables with a value per training row.
+"""New rows that the map learned in training cannot place: unseen levels, values beyond its knots.
 
-`design` asks once a map has failed: to name the rows in an error, or to leave them without an answer where
-``unseen="nan"``.
+`design` asks once a map has failed: to name the rows in an error, in the user's words, or to leave them
+without an answer where ``unseen="nan"``.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,8 @@ def placed_rows(
 ) -> np.ndarray:
     """Which of the ``complete`` rows (m,) of a new frame the map can place, after it could not place all of
     them; the error where these cannot be told, or where ``design.unseen`` is "raise"."""
+    if not hasattr(design._info, "factor_infos"):  # a map of formulaic
+        raise new_row_error(design, error, frame) from error
     values = pd.DataFrame(columns, index=frame.index)[complete]
     rows, found = _unseen_rows(design._info, values, design.frame_of(None))
     if not rows.any():

@@ -216,9 +216,9 @@ def _fit(
 def _fit_parts(scope: Mapping[str, Any], given: Options, parts: TableParts) -> PartedResults:
     """`fit` to a table that comes in parts."""
     _check_solving(given)
-    design, rows = learn_design(given["formula"], parts, scope, given["missing"], given["unseen"])
+    asked = given["formula"], parts, scope, given["missing"], given["unseen"]
+    design, rows, columns, constant = learn_design(*asked)
     warn_of_levels(design.levels, rows.n)
-    columns, constant = design.units
     _warn_of_constants(design, constant)
     _warn_of_constant_response(design)
     model = _spec(design, as_loss(given["loss"]), given)

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from ..checks import check_alpha
-from ..data.parts import PartedDesign, StoredRows
+from ..data.frozen_design import FrozenDesign
+from ..data.parts import StoredRows
 from ..data.units import ColumnUnits
 from ..errors import AssumptionError, InputTypeError
 from ..sets.blocks import (
@@ -55,7 +56,7 @@ class PartedResults(Coefficients, BaseResults):
     model: ModelSpec
 
     def __init__(
-        self, model: ModelSpec, design: PartedDesign, columns: ColumnUnits, stored: StoredRows
+        self, model: ModelSpec, design: FrozenDesign, columns: ColumnUnits, stored: StoredRows
     ) -> None:
         super().__init__(model, design, columns)
         slopes = np.arange(len(design.names)) != design.intercept

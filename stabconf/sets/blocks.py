@@ -83,7 +83,7 @@ class BlockRows:
         def distance(centre: float) -> float:
             return sum(float(np.sum(np.abs(y - centre))) for _, y in self.blocks()) / self.n
 
-        return location_scale_from(ends[0], ends[1], ends[2], level, distance)
+        return location_scale_from(ends, level, distance)
 
     def problem(self, loss: Loss, centre: float, scale: float) -> BlockProblem:
         """The problem of responses ``(y - centre) / scale``."""

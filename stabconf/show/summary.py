@@ -273,7 +273,7 @@ def _converged(results: _Results, steps: int) -> tuple[str, str]:
 
 
 def _row_lines(results: _Results, design: Design) -> _Pairs:
-    return [("No. Observations:", str(results.nobs)), ("Rows dropped:", str(design.count_dropped))]
+    return [("No. Observations:", str(results.nobs)), ("Rows dropped:", str(len(design.dropped)))]
 
 
 def _fit_tables(

@@ -29,7 +29,6 @@ from .results import StatsmodelsResults
 
 __all__ = ["RefittedResults", "StatsmodelsResults", "conformal", "register", "unregister"]
 
-_METHOD = "conf_int_conformal"
 _CLASSES = (
     RegressionResults,
     RegularizedResults,
@@ -88,20 +87,14 @@ def conformal(
     Notes
     -----
     The augmented samples are fitted with the objective of the training rows; all that statsmodels estimates
-    besides coefficients is held fixed:
+    besides coefficients is held fixed: the penalty of ``fit_regularized``, alpha times the number of
+    training rows (times their mean weight), and the scale of RLM. Weights of WLS are part of the row:
+    scores are residuals times the root of the weight, and rows (x, y, weight) must be exchangeable.
 
-    - WLS: weights are part of the row. Scores are residuals times the root of the weight, so rows (x, y,
-      weight) must be exchangeable; new rows have weight 1 unless ``wls_weights`` says otherwise.
-    - ``fit_regularized``: statsmodels' alpha times the number of training rows (times their mean weight).
-    - RLM: the scale, as estimated from the training rows.
-    - QuantReg may have several minimisers, with categories it often has. Of these the one of smallest
-      norm is taken, in every augmented sample: the limit of a ridge penalty that vanishes, on columns that
-      are centred and scaled as in training and a response as it is. The rule is symmetric in the rows, so
-      the guarantee stands; statsmodels' own coefficients may be another of the minimisers.
-
-    Refits are made with the same family, norm, weights, offset and options; the columns that the formula
-    makes are those of the training rows. Intervals lie within the range of the response: a count is not
-    negative, a share is between 0 and 1.
+    QuantReg may have several minimisers, with categories it often has. Of these the one of smallest norm is
+    taken, in every augmented sample: the limit of a ridge penalty that vanishes, on columns that are
+    centred and scaled as in training and a response as it is. The rule is symmetric in the rows, so the
+    guarantee stands; statsmodels' own coefficients may be another of the minimisers.
 
     Warns
     -----
@@ -130,7 +123,10 @@ def conformal(
     objective = objective_of(res, penalty, l1_ratio)
     if objective is None:
         design, refit, rows = refit_of(res, penalty, l1_ratio, fit_options)
-        params = pd.Series(np.asarray(res.params), index=_names(res), name="params")
+        found, names = np.asarray(res.params), list(res.model.data.param_names)
+        if len(names) != len(found):
+            names = list(map(str, range(len(found))))
+        params = pd.Series(found, index=names, name="params")
         parts = refit, rows, params, inputs, alpha, method
         refitted = RefittedResults(design.leaving_unseen(unseen), *parts)
         check_agreement(refitted, np.asarray(res.predict()))
@@ -144,13 +140,6 @@ def conformal(
     made = StatsmodelsResults(design.leaving_unseen(unseen), recipe, res.params, alpha, method)
     _check_agreement(made)
     return made
-
-
-def _names(res: Any) -> list[str]:
-    """Names of a result's parameters, as statsmodels has them."""
-    names = list(res.model.data.param_names)
-    count = len(np.asarray(res.params))
-    return names if len(names) == count else list(map(str, range(count)))
 
 
 def _check_agreement(made: StatsmodelsResults) -> None:
@@ -170,7 +159,7 @@ def _check_agreement(made: StatsmodelsResults) -> None:
     )
 
 
-def _conf_int_conformal(
+def conf_int_conformal(
     self: Any,
     exog: New = None,
     alpha: Numbers = None,
@@ -192,7 +181,7 @@ def _conf_int_conformal(
     return made.conf_int_conformal(exog, alpha, method, side, **options)
 
 
-_conf_int_conformal.__name__ = _METHOD
+_METHOD = conf_int_conformal.__name__
 
 
 def register() -> None:
@@ -213,14 +202,14 @@ def register() -> None:
     False
     """
     for kind in _CLASSES:
-        if vars(kind).get(_METHOD, _conf_int_conformal) is not _conf_int_conformal:
+        if vars(kind).get(_METHOD, conf_int_conformal) is not conf_int_conformal:
             raise InputError(f"{kind.__name__} has a {_METHOD} that is not stabconf's: nothing was changed")
     for kind in _CLASSES:
-        setattr(kind, _METHOD, _conf_int_conformal)
+        setattr(kind, _METHOD, conf_int_conformal)
 
 
 def unregister() -> None:
     """Take ``conf_int_conformal`` out of statsmodels' result classes again; see `register`."""
     for kind in _CLASSES:
-        if vars(kind).get(_METHOD) is _conf_int_conformal:
+        if vars(kind).get(_METHOD) is conf_int_conformal:
             delattr(kind, _METHOD)

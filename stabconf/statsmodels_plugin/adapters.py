@@ -32,11 +32,6 @@ _SUPPORTED = (
     "supported are, with exact sets, OLS, WLS, their fit_regularized (elastic net), QuantReg and RLM with "
     "a convex norm; by refits, GLM, models of counts and shares, RLM with any norm, GEE and MixedLM"
 )
-_GROUPED = (
-    "rows of one group depend on each other",
-    "keep one row of each group, drawn at random, and fit OLS to these: its intervals are for a row of a "
-    "new group",
-)
 CLUSTERED = (
     "rows of one cluster depend on each other, so that they are hardly exchangeable, and intervals may "
     "cover too little; use method='cv+' or 'split' with folds= the column of the clusters, for rows of new "
@@ -46,22 +41,30 @@ _LABELS = (
     "its response is a category, which has a set of labels and no interval",
     "code the categories as numbers and use stabconf.fit(formula, data).conformal_set(new, candidates)",
 )
-_ORDERED = (
-    "its rows come in an order, so that they are not exchangeable",
-    "use the model's own forecast intervals (get_forecast or get_prediction)",
+_GROUPED = (
+    "rows of one group depend on each other",
+    "keep one row of each group, drawn at random, and fit OLS to these: its intervals are for a row of a "
+    "new group",
+)
+_CORRELATED = (
+    "errors that are correlated make rows that are not exchangeable",
+    "fit OLS to rows that are far enough apart to be independent",
+)
+_UNKNOWN_SIGMA = (
+    "its sigma says nothing of new rows",
+    "use WLS with weights=1 / sigma (OLS where sigma is None)",
 )
 # Modules of statsmodels whose models have no conformal guarantee: why, and what to do instead.
 _NO_GUARANTEE = {
-    "statsmodels.tsa": _ORDERED,
-    "statsmodels.regression.recursive_ls": _ORDERED,
-    "statsmodels.regression.rolling": _ORDERED,
-    "statsmodels.regression.process_regression": _GROUPED,
-    "statsmodels.genmod.generalized_estimating_equations": _LABELS,
-    "statsmodels.miscmodels.ordinal_model": _LABELS,
-    "statsmodels.genmod.qif": _GROUPED,
-    "statsmodels.genmod.bayes_mixed_glm": _GROUPED,
-    "statsmodels.discrete.conditional_models": _GROUPED,
-    "statsmodels.duration": (
+    ("statsmodels.tsa.", "statsmodels.regression.recursive_ls.", "statsmodels.regression.rolling."): (
+        "its rows come in an order, so that they are not exchangeable",
+        "use the model's own forecast intervals (get_forecast or get_prediction)",
+    ),
+    ("statsmodels.genmod.generalized_estimating_equations.",): _LABELS,
+    ("statsmodels.miscmodels.ordinal_model.",): _LABELS,
+    ("statsmodels.genmod.bayes_mixed_glm.", "statsmodels.genmod.qif."): _GROUPED,
+    ("statsmodels.regression.process_regression.", "statsmodels.discrete.conditional_models."): _GROUPED,
+    ("statsmodels.duration.",): (
         "durations may be censored, and a censored one is no response that an interval could cover",
         "where none is censored, fit their logarithms with OLS or stabconf.fit",
     ),
@@ -79,23 +82,10 @@ _NORMS: dict[type, Callable[[Any], Loss]] = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """The objective of a statsmodels model.
+    """The objective of a statsmodels model: ``loss`` of residuals divided by ``scale``, and ``penalty``.
 
-    Attributes
-    ----------
-    label : str
-        The model, for tables.
-    loss : Loss
-        Of residuals divided by ``scale``.
-    penalty : Penalty
-    scale : float
-        Constant that the response is divided by.
-    weights : (n,) array or None
-        Of the rows, for WLS.
-    notes : tuple of str
-        What is held fixed, for the summary.
-    remedy : str
-        What brings statsmodels' coefficients nearer to the minimiser.
+    ``label`` is the model, for tables; ``weights`` (n,) are those of the rows, for WLS; ``notes`` say what
+    is held fixed, for the summary; ``remedy`` says what brings the coefficients nearer to the minimiser.
     """
 
     label: str
@@ -121,15 +111,12 @@ def unwrapped(res: Any) -> Any:
 
 
 def kind_of(res: Any) -> type | None:
-    """The class of a result's model in statsmodels.
-
-    A user's own subclass is taken for what it derives from, one of statsmodels for another model.
-    """
+    """The class of a result's model in statsmodels, from which a user's own may derive."""
     kinds = type(getattr(res, "model", None)).__mro__
     return next((kind for kind in kinds if kind.__module__.startswith("statsmodels.")), None)
 
 
-def objective_of(res: Any, penalty: Any = None, l1_ratio: Any = None) -> tuple[Design, Recipe] | None:
+def objective_of(res: Any, penalty: Any, l1_ratio: Any) -> tuple[Design, Recipe] | None:
     """The `Design` and the `Recipe` of a result; None where its model has no exact sets."""
     regularised = isinstance(res, RegularizedResults)
     known = kind_of(res)
@@ -170,13 +157,15 @@ def unsupported(res: Any) -> AssumptionError:
     modules = [f"{kind.__module__}." for kind in type(model).__mro__]
     reasons = [
         found
-        for part, found in _NO_GUARANTEE.items()
-        if any(module.startswith(f"{part}.") for module in modules)
+        for parts, found in _NO_GUARANTEE.items()
+        if any(module.startswith(parts) for module in modules)
     ]
     if isinstance(model, (BinaryModel, MultinomialModel)):
         reasons.append(_LABELS)
     if isinstance(model, GLS):
-        reasons.append(_gls_reason(model))
+        sigma: Any = getattr(model, "sigma", None)
+        shared = np.ndim(sigma) > 1 and np.any(np.asarray(sigma) != np.diag(np.diag(sigma)))
+        reasons.append(_CORRELATED if shared or type(model) is not GLS else _UNKNOWN_SIGMA)
     if reasons:
         why, instead = reasons[0]
         return AssumptionError(f"{text}: {why}. Instead, {instead}; {_SUPPORTED}")
@@ -186,29 +175,14 @@ def unsupported(res: Any) -> AssumptionError:
     )
 
 
-def _gls_reason(model: GLS) -> tuple[str, str]:
-    """Why GLS is refused, and what to do instead."""
-    sigma: Any = getattr(model, "sigma", None)
-    shared = np.ndim(sigma) > 1 and np.any(np.asarray(sigma) != np.diag(np.diag(sigma)))
-    if shared or type(model) is not GLS:
-        return (
-            "errors that are correlated make rows that are not exchangeable",
-            "fit OLS to rows that are far enough apart to be independent",
-        )
-    return "its sigma says nothing of new rows", "use WLS with weights=1 / sigma (OLS where sigma is None)"
-
-
 def _spread(design: Design) -> float:
     """A scale for the solver's sake: the sets do not depend on it."""
     return location_scale(design.y)[1]
 
 
 def _least_squares(label: str, res: Any, design: Design) -> Recipe:
-    return Recipe(label, Squared(), NoPenalty(), _spread(design))
-
-
-def _wls(res: Any, design: Design) -> Recipe:
-    return Recipe("WLS", Squared(), NoPenalty(), _spread(design), _weights(res.model), (_WEIGHTED,))
+    weights, notes = (_weights(res.model), (_WEIGHTED,)) if label == "WLS" else (None, ())
+    return Recipe(label, Squared(), NoPenalty(), _spread(design), weights, notes)
 
 
 def _weights(model: Any) -> np.ndarray:
@@ -255,7 +229,7 @@ def _regularised(res: Any, design: Design, weighted: bool, penalty: Any, l1_rati
     weights = _weights(res.model) if weighted else None
     notes = (_WEIGHTED,) if weighted else ()
     if penalty is None:
-        root = np.ones(len(design.y)) if weights is None else np.sqrt(weights)
+        root = np.sqrt(np.ones(len(design.y)) if weights is None else weights)
         params = np.asarray(res.params, dtype=float)
         found = recovered_penalty(root[:, None] * design.X, root * design.y, params, design.intercept)
         if found is None:
@@ -277,7 +251,7 @@ def _regularised(res: Any, design: Design, weighted: bool, penalty: Any, l1_rati
 
 _ADAPTERS: dict[type | None, Callable[[Any, Design], Recipe]] = {
     OLS: partial(_least_squares, "OLS"),
-    WLS: _wls,
+    WLS: partial(_least_squares, "WLS"),
     QuantReg: _quantreg,
     RLM: _rlm,
     GLM: partial(_least_squares, "GLM, Gaussian"),

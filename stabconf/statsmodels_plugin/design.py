@@ -1,14 +1,14 @@
 """Training arrays of a statsmodels result, and the map from new rows to its design.
 
-A model from a patsy formula gets stabconf's own `Design` of that formula where this gives the model's
-matrix. Models from arrays, from formulaic formulas and all others (a frame that was changed since,
-``drop_cols``, columns that `stabconf.fit` refuses or reads otherwise) get a `ModelDesign`, which goes by
-the model's arrays and by the map that statsmodels keeps.
+A model from a patsy formula gets stabconf's own `Design` of it where this gives the model's matrix. Models
+from arrays, from formulaic formulas and all others (a frame that was changed since, ``drop_cols``, columns
+that `stabconf.fit` refuses) get a `ModelDesign`, by the model's arrays and the map that statsmodels keeps.
 """
 
 import pickle
 import warnings
 from collections import ChainMap
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from ..data.design import Design, build_design
 from ..data.formulas import names_in
 from ..data.frames import as_frame, check_duplicates, check_finite, collected, listed
 from ..data.units import ColumnKinds
-from ..data.unseen import new_row_error, placed_rows
 from ..errors import InputError
 
 
@@ -33,23 +32,18 @@ def removed(what: str) -> InputError:
 
 def design_of(model: Any) -> Design:
     """The `Design` of a statsmodels model; an error where the training data are no longer there."""
-    y, X = _training_arrays(model)
-    info = getattr(model.data, "model_spec", None) or getattr(model.data, "design_info", None)
-    design = _formula_design(model, info, y, X) if hasattr(info, "factor_infos") else None
-    return ModelDesign(model, info, y, X) if design is None else design
-
-
-def _training_arrays(model: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Copies of response and design, (n,) and (n, p), from wherever statsmodels still has them."""
-    found = []
+    arrays = []
     for name in ("endog", "exog"):
         values = getattr(model, name, None)
         if values is None:  # formula models keep their frames through remove_data()
             values = getattr(model.data, f"orig_{name}", None)
         if values is None:
             raise removed("training rows")
-        found.append(np.array(values, dtype=float, order="C"))
-    return found[0].reshape(len(found[0])), found[1]
+        arrays.append(np.array(values, dtype=float, order="C"))
+    y, X = arrays[0].reshape(len(arrays[0])), arrays[1]
+    info = getattr(model.data, "model_spec", None) or getattr(model.data, "design_info", None)
+    design = _formula_design(model, info, y, X) if hasattr(info, "factor_infos") else None
+    return ModelDesign(model, info, y, X) if design is None else design
 
 
 def _formula_design(model: Any, info: Any, y: np.ndarray, X: np.ndarray) -> Design | None:
@@ -126,14 +120,15 @@ class ModelDesign(Design):
 
     def new_rows(self, new: Any) -> tuple[np.ndarray, pd.Index]:
         """Design rows (m, p) of new rows, NaN where one has a missing value, and their index."""
-        rows, index = self._array_rows(new) if self._info is None else self._formula_rows(new)
+        if self._info is not None:
+            return super().new_rows(new)
+        rows, index = self._array_rows(new)
         rows[np.isnan(rows).any(axis=1)] = np.nan
         check_finite(rows, self.names, index, "exog", allow_nan=True)
         return rows, index
 
     def _array_rows(self, new: Any) -> tuple[np.ndarray, pd.Index]:
-        """Rows (m, p) and index; columns by name where the model has names and exog some of them, else by
-        position."""
+        """Rows (m, p) and index; columns by name where exog has some of the model's, else by position."""
         count, new = len(self.names), collected(new)
         known = set(self.names) & set(new.columns) if isinstance(new, pd.DataFrame) and self._named else ()
         if len(known) == count:
@@ -157,20 +152,14 @@ class ModelDesign(Design):
             )
         return values, new.index if isinstance(new, pd.DataFrame) else pd.RangeIndex(len(values))
 
-    def _formula_rows(self, new: Any) -> tuple[np.ndarray, pd.Index]:
+    def _mapped(self, columns: Mapping[Any, pd.Series], index: pd.Index, asked: np.ndarray) -> np.ndarray:
         """Design rows by the map that statsmodels keeps."""
-        frame, columns, complete = self._complete_rows(new)
-        values = pd.DataFrame(columns, index=frame.index).reset_index(drop=True)
-        rows = np.full((len(frame), len(self.names)), np.nan)
-        if complete.any():
-            try:
-                made = _matrix(self._info, values[complete])
-            except Exception as error:
-                if not hasattr(self._info, "factor_infos"):
-                    raise new_row_error(self, error, frame) from error
-                made = _matrix(self._info, values[placed_rows(self, error, frame, columns, complete)])
+        rows = np.full((len(index), len(self.names)), np.nan)
+        if asked.any():
+            values = pd.DataFrame(columns, index=index).reset_index(drop=True)
+            made = _matrix(self._info, values[asked])
             rows[made.index.to_numpy()] = np.asarray(made, dtype=float)
-        return rows, frame.index
+        return rows
 
     def __getstate__(self) -> dict[str, Any]:
         if hasattr(self._info, "factor_infos"):

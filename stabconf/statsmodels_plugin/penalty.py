@@ -41,10 +41,7 @@ class CoefficientPenalty(Penalty):
 
 
 def given_penalty(penalty: Any, l1_ratio: Any, count: int, factor: float) -> CoefficientPenalty:
-    """From statsmodels' ``alpha`` (a number or one per coefficient) and ``L1_wt``.
-
-    ``count`` is the number of coefficients, ``factor`` the mean weight, by which WLS multiplies alpha.
-    """
+    """Of ``count`` coefficients, from ``alpha``, ``L1_wt`` and the mean weight, by which WLS multiplies."""
     if not (is_number(l1_ratio) and 0 <= l1_ratio <= 1):
         raise InputError(
             f"l1_ratio={l1_ratio!r} is not allowed: give the L1_wt of fit_regularized, from 0 to 1"
@@ -73,29 +70,28 @@ def recovered_penalty(
     size = np.sqrt(np.mean(np.square(X), axis=0)) * np.sqrt(np.mean(np.square(y)))  # of the sums in pull
     everywhere = np.ones(len(params), dtype=bool)
     for shrunk in (everywhere, np.arange(len(params)) != intercept):
-        for kinds in (("ridge",), ("lasso",), ("ridge", "lasso")):
+        for kinds in ([0], [1], [0, 1]):  # ridge, lasso, both
             weights = _solved(pull / size, params, shrunk, kinds, size)
             if weights is not None:
-                ridge, lasso = (tuple(weights[kind] * shrunk) for kind in ("ridge", "lasso"))
-                return CoefficientPenalty(ridge, lasso)
+                return CoefficientPenalty(*(tuple(weight * shrunk) for weight in weights))
     return None
 
 
 def _solved(
-    pull: np.ndarray, params: np.ndarray, shrunk: np.ndarray, kinds: tuple[str, ...], size: np.ndarray
-) -> dict[str, float] | None:
-    """Weights that explain the pull on the coefficients, by kind; None where nothing does."""
-    columns = {"ridge": params / size, "lasso": np.sign(params) / size}
+    pull: np.ndarray, params: np.ndarray, shrunk: np.ndarray, kinds: list[int], size: np.ndarray
+) -> np.ndarray | None:
+    """Weights (2,) of ridge and lasso that explain the pull on the coefficients; None where none do."""
     used = shrunk & (params != 0)
     if np.count_nonzero(used) <= len(kinds):
         return None
-    known = np.column_stack([columns[kind] for kind in kinds])
+    known = np.column_stack([params / size, np.sign(params) / size])[:, kinds]
     found, _, rank, _ = np.linalg.lstsq(known[used], pull[used], rcond=None)
     if rank < len(kinds) or np.any(found < 0):
         return None
-    weights = {"ridge": 0.0, "lasso": 0.0, **dict(zip(kinds, found.tolist(), strict=True))}
+    weights = np.zeros(2)
+    weights[kinds] = found
     off = pull - shrunk * (known @ found)
     # A kink holds a coefficient at 0 against any pull up to its weight.
-    room = np.where(params == 0, shrunk * weights["lasso"] / size, 0.0)
+    room = np.where(params == 0, shrunk * weights[1] / size, 0.0)
     scale = max(np.max(np.abs(pull)), 1e-9)
     return weights if np.all(np.abs(off) <= room + _MISFIT * scale) else None

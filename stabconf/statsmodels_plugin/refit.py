@@ -2,8 +2,7 @@
 
 A model without exact sets gets the intervals of methods that hold rows out (theory, section 6). `refit_of`
 reads off a result what its model was made and fitted with; a `Refit` does the same to other rows. What a
-model takes per row (offset, exposure, weights, groups) stands in columns behind those of the design. One
-line of a registry per model says which of its options are known and where its responses lie.
+model takes per row (offset, exposure, weights, groups) stands in columns behind those of the design.
 """
 
 import copy
@@ -30,6 +29,7 @@ from .design import design_of, removed
 
 PREDICTED = ("offset", "exposure", "exog_infl", "exog_precision")  # what predictions take per row
 _PER_ROW = (*PREDICTED, "var_weights", "weights", "n_trials", "groups", "time", "exog_re")
+_DESIGNS = ("exog_infl", "exog_precision", "exog_re", "time")  # of these, what may have several columns
 _NOT_GIVEN = ("missing_idx", "formula", "model_spec", "design_info", "freq_weights", "exog_vc")
 Options = dict[str, Any]
 Range = tuple[float, float]
@@ -44,23 +44,15 @@ _RANGES = {families.Gaussian: _LINE, families.Binomial: _SHARE}  # all other fam
 class Refit:
     """A statsmodels model with ``fit(X, y)`` and ``predict(X)``, for rows with further columns.
 
-    Attributes
-    ----------
-    label, kind : str and type
-        The model, for tables, and its class.
-    fixed : dict
-        What it is made with, whatever the rows: family, norm, ...
-    columns : dict
-        ``{name: slice}``, the columns of X that hold what it takes per row; those before are the design.
-    call, options : str and dict
-        The method that fits it, and what that is given.
-    range : tuple of float
-        Where its responses lie.
+    ``label`` is the model, for tables, ``kind`` its class; ``fixed`` is what it is made with, whatever the
+    rows (family, norm, ...); the design has ``width`` columns of X, and the ``columns`` behind hold what it
+    takes per row, by name. The method ``call`` fits it, with ``options``; its responses lie in ``range``.
     """
 
     label: str
     kind: type
     fixed: Options
+    width: int
     columns: dict[str, slice]
     call: str
     options: Options
@@ -68,11 +60,11 @@ class Refit:
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> None:
         """Fit the model to rows (n, p)."""
-        given = self._given(X, tuple(self.columns))
+        given = self._given(X, _PER_ROW)
         trials = given.pop("n_trials", None)
         endog = y if trials is None else np.column_stack([y * trials, (1.0 - y) * trials])
         try:
-            model = self.kind(endog, self._design(X), **given, **copy.deepcopy(self.fixed))
+            model = self.kind(endog, X[:, : self.width], **given, **copy.deepcopy(self.fixed))
             self.result = getattr(model, self.call)(**self.options)
         except Exception as error:
             raise InputError(
@@ -83,31 +75,20 @@ class Refit:
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Predictions (m,) on the scale of the response."""
-        given = self._given(X, tuple(name for name in PREDICTED if name in self.columns))
+        given = self._given(X, PREDICTED)
         if issubclass(self.kind, _SCALAR_EXPOSURE):
             given["offset"] = given.get("offset", 0.0) + np.log(given.get("exposure", 1.0))
             given["exposure"] = 0
-        return np.asarray(self.result.predict(self._design(X), **given))
+        return np.asarray(self.result.predict(X[:, : self.width], **given))
 
-    def _design(self, X: np.ndarray) -> np.ndarray:
-        first = min((part.start for part in self.columns.values()), default=X.shape[1])
-        return X[:, :first]
-
-    def _given(self, X: np.ndarray, names: tuple[str, ...]) -> Options:
-        """What the model takes per row, by name; one column as a flat array but for designs."""
-        parts = {name: X[:, self.columns[name]] for name in names}
-        return {
-            name: part if name.startswith("exog") or name == "time" else part[:, 0]
-            for name, part in parts.items()
-        }
+    def _given(self, X: np.ndarray, among: tuple[str, ...]) -> Options:
+        """What the model takes per row of what is ``among`` these; flat arrays but for designs."""
+        parts = {name: X[:, place] for name, place in self.columns.items() if name in among}
+        return {name: part if name in _DESIGNS else part[:, 0] for name, part in parts.items()}
 
     def __getstate__(self) -> Options:
         """Without the fit, which statsmodels cannot always pickle; it is made again."""
         return {name: value for name, value in vars(self).items() if name != "result"}
-
-
-def _none(res: Any) -> Options:
-    return {}
 
 
 def _by_optimizer(res: Any) -> Options:
@@ -119,29 +100,17 @@ def _by_optimizer(res: Any) -> Options:
     return found
 
 
-def _by_iterations(res: Any) -> Options:
-    return {} if res.method == "IRLS" else {"method": res.method}
-
-
-def _robustly(res: Any) -> Options:
-    return {name: res.fit_options[name] for name in ("scale_est", "conv")}
-
-
 def _family_range(model: Any) -> Range:
     return _RANGES.get(type(model.family), _COUNT)
 
 
-def _truncated_count(model: Any) -> Range:
-    return (model.truncation + 1.0, np.inf)
-
-
 # How a model's options are read off a result, and where its responses lie.
 _KINDS: dict[type | None, tuple[Callable[[Any], Options], Range | Callable[[Any], Range]]] = {
-    GLM: (_by_iterations, _family_range),
-    GEE: (_none, _family_range),
+    GLM: (lambda res: {} if res.method == "IRLS" else {"method": res.method}, _family_range),
+    GEE: (lambda res: {}, _family_range),
     MixedLM: (lambda res: {"reml": res.reml}, _LINE),
-    RLM: (_robustly, _LINE),
-    OLS: (_none, _LINE),  # fit_regularized(refit=True)
+    RLM: (lambda res: {name: res.fit_options[name] for name in ("scale_est", "conv")}, _LINE),
+    OLS: (lambda res: {}, _LINE),  # fit_regularized(refit=True)
     BetaModel: (_by_optimizer, _SHARE),
     discrete_model.Logit: (_by_optimizer, _SHARE),
     discrete_model.Poisson: (_by_optimizer, _COUNT),
@@ -150,12 +119,12 @@ _KINDS: dict[type | None, tuple[Callable[[Any], Options], Range | Callable[[Any]
     discrete_model.GeneralizedPoisson: (_by_optimizer, _COUNT),
     count_model.ZeroInflatedPoisson: (_by_optimizer, _COUNT),
     truncated_model.HurdleCountModel: (_by_optimizer, _COUNT),
-    truncated_model.TruncatedLFPoisson: (_by_optimizer, _truncated_count),
+    truncated_model.TruncatedLFPoisson: (_by_optimizer, lambda model: (model.truncation + 1.0, np.inf)),
 }
 
 
 def refit_of(
-    res: Any, penalty: Any = None, l1_ratio: Any = None, fit_options: Mapping[str, Any] | None = None
+    res: Any, penalty: Any, l1_ratio: Any, fit_options: Mapping[str, Any] | None
 ) -> tuple[Design, Refit, np.ndarray]:
     """The `Design` and the `Refit` of a result, and its training rows (n, p + q) as that takes them.
 
@@ -175,32 +144,32 @@ def refit_of(
     (options_of, span), design = _KINDS[known], design_of(model)
     span = span(model) if callable(span) else span
     _check_response(model, design.y, span)
-    penalised = isinstance(res, RegularizedResults) or getattr(res, "regularized", False)
-    if penalised:
-        call, options = "fit_regularized", _penalty(penalty, l1_ratio, getattr(res, "regularized", False))
+    again = getattr(res, "regularized", False)  # OLS, fitted again to the columns that a penalty selects
+    if again or isinstance(res, RegularizedResults):
+        if penalty is None or l1_ratio is None:
+            raise InputError(
+                "statsmodels keeps no penalty with its regularised results: give penalty= and l1_ratio=, "
+                "the alpha and L1_wt of fit_regularized"
+            )
+        options = {"alpha": penalty, "L1_wt": l1_ratio, **({"refit": True} if again else {})}
     elif penalty is not None or l1_ratio is not None:
         raise InputError("penalty and l1_ratio go with results of fit_regularized: drop them")
     else:
         options = options_of(res)
-        call = "fit_regularized" if "alpha" in options else "fit"
+    call = "fit_regularized" if "alpha" in options else "fit"
     fixed, per_row = _made_with(model, known)
-    start, columns = design.X.shape[1], {}
+    width = start = design.X.shape[1]
+    columns = {}
     for name, values in per_row.items():
         columns[name] = slice(start, start + values.shape[1])
         start += values.shape[1]
-    label = _label(model)
+    part = model.M if isinstance(model, RLM) else model.family if isinstance(model, GLM) else None
+    label = type(model).__name__ + ("" if part is None else f", {type(part).__name__}")
     if getattr(res, "cov_type", None) == "cluster":
         warn_user(f"{label} with cov_type='cluster': {CLUSTERED}", DataWarning)
     options = {**options, **(fit_options or {})}
-    made = Refit(label, type(model), fixed, columns, call, options, span)
+    made = Refit(label, type(model), fixed, width, columns, call, options, span)
     return design, made, np.hstack([design.X, *per_row.values()])
-
-
-def _label(model: Any) -> str:
-    """The model in a few words: its class, and its family or norm."""
-    part = model.M if isinstance(model, RLM) else model.family if isinstance(model, GLM) else None
-    name = type(model).__name__
-    return name if part is None else f"{name}, {type(part).__name__}"
 
 
 def _check_response(model: Any, y: np.ndarray, span: Range) -> None:
@@ -220,22 +189,19 @@ def _check_response(model: Any, y: np.ndarray, span: Range) -> None:
         )
 
 
-def _penalty(penalty: Any, l1_ratio: Any, refit: bool) -> Options:
-    if penalty is None or l1_ratio is None:
-        raise InputError(
-            "statsmodels keeps no penalty with its regularised results: give penalty= and l1_ratio=, the "
-            "alpha and L1_wt of fit_regularized"
-        )
-    return {"alpha": penalty, "L1_wt": l1_ratio, **({"refit": True} if refit else {})}
-
-
 def _made_with(model: Any, known: type | None) -> tuple[Options, dict[str, np.ndarray]]:
     """What a model was made with: the same for all rows, and per row, (n, q) each."""
     given = {name: value for name, value in model._get_init_kwds().items() if value is not None}
     if known is RLM:
         given["M"] = model.M
-    if known is GEE:
-        given["cov_struct"] = _fresh(model.cov_struct)
+    if known is GEE:  # a structure that knows nothing of the training rows
+        structure = type(model.cov_struct)
+        if structure not in (Independence, Exchangeable):
+            raise AssumptionError(
+                f"GEE with {structure.__name__} is not fitted to parts of its rows, for rows within a "
+                "cluster must be exchangeable: use cov_struct=Exchangeable() or Independence()"
+            )
+        given["cov_struct"] = structure()
     if known is MixedLM and model.k_vc:
         raise AssumptionError(
             "MixedLM with variance components (vc_formula) cannot be fitted to parts of its rows: use "
@@ -249,13 +215,3 @@ def _made_with(model: Any, known: type | None) -> tuple[Options, dict[str, np.nd
         elif name not in _NOT_GIVEN:
             fixed[name] = copy.deepcopy(value)
     return fixed, per_row
-
-
-def _fresh(structure: Any) -> Any:
-    """A structure of correlations that knows nothing of the training rows."""
-    if type(structure) not in (Independence, Exchangeable):
-        raise AssumptionError(
-            f"GEE with {type(structure).__name__} is not fitted to parts of its rows, for rows within a "
-            "cluster must be exchangeable: use cov_struct=Exchangeable() or Independence()"
-        )
-    return type(structure)()

@@ -15,7 +15,7 @@ import pandas as pd
 
 from ..data.design import Design
 from ..data.frames import by_label, listed, numbers
-from ..data.units import ColumnKinds, column_units
+from ..data.units import column_units
 from ..errors import AssumptionError, InputError, InputTypeError, MismatchWarning, warn_user
 from ..results.asking import Asked
 from ..results.candidates import PValues
@@ -74,8 +74,7 @@ class RefittedResults(FittedResults):
         self._own = params
         names = list(design.names)
         model = EstimatorSpec(design.formula, refit, None, False, "drop", design.response, names)
-        kinds = ColumnKinds.numeric(len(names), design.intercept)
-        super().__init__(model, design, column_units(design.X, kinds, False)[0])
+        super().__init__(model, design, column_units(design.X, design.kinds, standardize=False)[0])
 
     @cached_property
     def _fits(self) -> EstimatorFits:
@@ -89,10 +88,9 @@ class RefittedResults(FittedResults):
 
     @property
     def per_row(self) -> list[str]:
-        """What the model takes per row beside the columns of its formula, where it is not the same for all
-        rows: ``exposure``, say."""
-        parts = {name: self._X[:, place] for name, place in self.refit.columns.items()}
-        return [name for name, values in parts.items() if np.any(values != values[0])]
+        """What the model takes beside the columns of its formula and is not the same for all rows."""
+        X = self._X
+        return [name for name, part in self.refit.columns.items() if np.any(X[:, part] != X[0, part])]
 
     @cached_property
     def clusters(self) -> Clusters | None:
@@ -115,7 +113,15 @@ class RefittedResults(FittedResults):
         frame = self._design.frame_of(exog)
         for name, what in self._inputs.items():
             place = self.refit.columns[name]
-            rows[:, place] = _allowed(name, _values(what, frame, name, place.stop - place.start), index)
+            values = _values(what, frame, name, place.stop - place.start)
+            strange = np.isinf(values) | (values <= 0 if name == "exposure" else False)
+            if strange.any():
+                row, column = np.argwhere(strange)[0]
+                raise InputError(
+                    f"{name} of row {index[row]} is {values[row, column]:g}, and it must be "
+                    f"{'positive and ' if name == 'exposure' else ''}finite: correct or drop it"
+                )
+            rows[:, place] = values
         return rows, index
 
     def _fit_summary(self) -> FitSummary:
@@ -128,12 +134,13 @@ class RefittedResults(FittedResults):
         )
 
     def __getattr__(self, name: str) -> Any:
-        if name in _LACKING:
-            raise AttributeError(
-                f"{type(self).__name__} has no {name}, which needs fits that have the new row: use "
-                "conf_int_conformal, or the results of stabconf.fit"
-            )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        kind = type(self).__name__
+        if name not in _LACKING:
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}")
+        raise AttributeError(
+            f"{kind} has no {name}, which needs fits that have the new row: use conf_int_conformal, or the "
+            "results of stabconf.fit"
+        )
 
     def check_exchangeability(
         self, new: New, response: Any = None, random_state: int | np.random.Generator = 0
@@ -155,26 +162,20 @@ class RefittedResults(FittedResults):
 
     def _intervals(self, asked: Asked) -> list[Intervals]:
         asked = replace(asked, method=self.default_method if asked.method == "auto" else asked.method)
-        if self.clusters is not None:
-            folds = self._own_folds(asked.method, asked.options.get("folds"))
+        clusters, folds = self.clusters, asked.options.get("folds")
+        if clusters is not None:
+            folds = clusters if folds is None else folds
+            nested = isinstance(folds, Clusters) and clusters.count == len(
+                np.unique(np.column_stack([clusters.code, folds.code]), axis=0)
+            )
+            if asked.method not in ("auto", "split", "cv+") or not nested:
+                raise AssumptionError(
+                    f"{self.refit.label} has groups of rows that depend on each other, so that they must "
+                    "be held out together: use method='split' or 'cv+', and drop folds or give the column "
+                    "of the groups, or of larger ones"
+                )
             asked = replace(asked, options={**asked.options, "folds": folds})
         return [clipped(intervals, *self.refit.range) for intervals in super()._intervals(asked)]
-
-    def _own_folds(self, method: str, folds: Any) -> Clusters:
-        """Folds that keep the model's groups together; refused where what was asked does not."""
-        clusters = self.clusters
-        assert clusters is not None
-        nested = (
-            isinstance(folds, Clusters)
-            and len(np.unique(np.column_stack([clusters.code, folds.code]), axis=0)) == clusters.count
-        )
-        if method not in ("auto", "split", "cv+") or not (folds is None or nested):
-            raise AssumptionError(
-                f"{self.refit.label} has groups of rows that depend on each other, so that they must be "
-                "held out together: use method='split' or 'cv+', and drop folds or give the column of the "
-                "groups, or of larger ones"
-            )
-        return folds if isinstance(folds, Clusters) else clusters
 
 
 def _checked(
@@ -190,9 +191,8 @@ def _checked(
         )
     frame = design.frame_of(None)
     for name, values in needed.items():
-        constant = np.all(values == (0.0 if name == "offset" else 1.0))
         if name not in inputs:
-            if not constant:
+            if np.any(values != (0.0 if name == "offset" else 1.0)):
                 raise InputError(
                     f"{refit.label} was fitted with {name}, which new rows need too: give {name}=, "
                     f"{_suggested(values, frame)}"
@@ -212,26 +212,12 @@ def _checked(
     return dict(inputs)
 
 
-def _allowed(name: str, values: np.ndarray, index: pd.Index) -> np.ndarray:
-    """What predictions take at new rows (m, q); refused where none can be made of it."""
-    strange = np.isinf(values) | (values <= 0 if name == "exposure" else False)
-    rows = np.flatnonzero(strange.any(axis=1))
-    if len(rows):
-        value, must = values[strange][0], "be positive and finite" if name == "exposure" else "be finite"
-        raise InputError(
-            f"{name} of row {index[rows[0]]} is {value:g}, and it must {must}: correct or drop it"
-        )
-    return values
-
-
 def _suggested(values: np.ndarray, frame: pd.DataFrame) -> str:
     """What to give for values (n, q) of the training rows: their columns, where data has them."""
+    numeric = {name: each.to_numpy(dtype=float) for name, each in frame.select_dtypes("number").items()}
     found = []
     for wanted in values.T:
-        numeric = frame.select_dtypes("number")
-        same = [
-            name for name in numeric.columns if np.allclose(numeric[name].to_numpy(dtype=float), wanted)
-        ]
+        same = [name for name, each in numeric.items() if np.allclose(each, wanted)]
         if not same:
             return "a column of data and of new rows with its values, or a callable of a frame"
         found.append(same[0])

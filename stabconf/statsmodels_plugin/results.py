@@ -30,8 +30,7 @@ _SOLVING: dict[str, Any] = {"solver": "auto", "tol": 1e-8, "max_iter": 1000}
 
 
 def _taking_weights(method: Callable[..., Found]) -> Callable[..., Found]:
-    """A method of `ObjectiveResults` with ``wls_weights``, those of the new rows that it is given, and
-    without ``transductive``, which would fit again."""
+    """A method with ``wls_weights`` of new rows, without ``transductive``, which would fit again."""
     known = inspect.signature(method)
     rows = "exog" if "exog" in known.parameters else "new"
 
@@ -117,9 +116,8 @@ class StatsmodelsResults(ObjectiveResults):
     def _theta(self) -> np.ndarray:
         """statsmodels' coefficients of the columns in the units of the fit, and of the response (p,)."""
         theta = self._own * self._columns.scale
-        place = self._design.intercept
-        if place is not None:
-            theta[place] += np.delete(self._own * self._columns.mean, place).sum()
+        if self._design.intercept is not None:
+            theta[self._design.intercept] += self._own @ self._columns.mean
         return theta
 
     @property
@@ -183,16 +181,14 @@ class StatsmodelsResults(ObjectiveResults):
             )
         if exog is None:
             raise InputError("wls_weights are those of new rows; the training rows have theirs: give exog")
-        return self._copy(_new_weights=_as_weights(weights, self._design.frame_of(exog)), _kept={})
-
-
-def _as_weights(weights: PerRow, frame: pd.DataFrame) -> np.ndarray:
-    """Weights of new rows, (m,) or (), from numbers or the name of a column."""
-    if isinstance(weights, str):
-        if weights not in frame.columns:
-            raise InputError(f"wls_weights={weights!r} is not a column of exog: add it, or give numbers")
-        weights = frame[weights]
-    values = np.asarray(by_label(weights, frame.index, "wls_weights"), dtype=float)
-    if values.ndim > 1 or np.any(values <= 0) or np.any(np.isinf(values)):
-        raise InputError("wls_weights must be positive and finite: give a number, or one a row")
-    return values
+        frame = self._design.frame_of(exog)
+        if isinstance(weights, str):
+            if weights not in frame.columns:
+                raise InputError(
+                    f"wls_weights={weights!r} is not a column of exog: add it, or give numbers"
+                )
+            weights = frame[weights]
+        values = np.asarray(by_label(weights, frame.index, "wls_weights"), dtype=float)
+        if values.ndim > 1 or np.any(values <= 0) or np.any(np.isinf(values)):
+            raise InputError("wls_weights must be positive and finite: give a number, or one a row")
+        return self._copy(_new_weights=values, _kept={})
