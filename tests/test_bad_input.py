@@ -57,6 +57,10 @@ FIT_CASES = {
         dict(data=with_value("x", np.nan), missing="raise"),
         r"missing values in column 'x' \(1 rows, the first 3\): fill",
     ),
+    "missing raises for what the formula makes": (
+        dict(formula="y ~ x.where(x > 2)", missing="raise"),
+        r"formula='y ~ x.where\(x > 2\)' has no value where data has one \(.* rows, the first 0.*: fill or",
+    ),
     "unknown loss": (dict(loss="hubr"), r"loss='hubr' is unknown: did you mean 'huber'\?"),
     "loss is a number": (dict(loss=2), r"loss=2 is a int: give a name"),
     "penalty negative": (dict(penalty=-1), r"penalty=-1 is not allowed: give a finite number, 0 or larger"),
@@ -165,3 +169,12 @@ def test_a_formula_of_very_many_terms_says_what_to_do():
     many = "y ~ " + " + ".join(["x"] * 2000)
     with pytest.raises(stabconf.FormulaError, match="put blocks of a hundred in parentheses"):
         stabconf.fit(many, GOOD)
+
+
+@pytest.mark.parametrize("argument", ["groups", "by"])
+def test_a_column_of_lists_makes_no_groups(argument):
+    data = GOOD.assign(pair=[[1, 2]] * len(GOOD))
+    res = stabconf.fit("y ~ x", data)
+    call = {"groups": res.conf_int_conformal, "by": res.width_report}[argument]
+    with pytest.raises(stabconf.InputTypeError, match=rf"{argument}='pair' has the value \[1, 2\], a list"):
+        call(data, **{argument: "pair"})

@@ -226,6 +226,10 @@ def test_tables_that_cannot_be_fitted_say_why():
         fit_in_scope({"other": DATA.x}, "y ~ other", in_parts(DATA))
     with pytest.raises(stabconf.InputError, match="missing values in column 'x'"):
         fit_in_scope({}, "y ~ x", in_parts(DATA), missing="raise")
+    with pytest.raises(stabconf.InputError, match="missing='omit' is unknown"):
+        fit_in_scope({}, "y ~ x", in_parts(DATA), missing="omit")
+    with pytest.raises(stabconf.InputTypeError, match="formula=3 is a int: give a string"):
+        fit_in_scope({}, 3, in_parts(DATA))
     with pytest.raises(stabconf.InputError, match="0 rows"):
         fit_in_scope({}, "y ~ x", in_parts(DATA.iloc[:0]))
     with pytest.raises(stabconf.FormulaError, match="name 'q' is not defined"):

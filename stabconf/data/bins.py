@@ -12,7 +12,7 @@ import pandas as pd
 
 from ..checks import is_count, is_number
 from ..errors import InputError, InputTypeError
-from .frames import check_duplicates
+from .frames import as_labels, check_duplicates
 
 MISSING, OUTSIDE = "(missing)", "(outside)"
 _MOST_VALUES = 30  # a number with more different values than this wants bins
@@ -58,7 +58,7 @@ def column_or_term(
     """Values (m,) of a column, or of the factors of a term; ``argument`` names it in errors."""
     if isinstance(name, Hashable) and name in frame.columns:
         check_duplicates(frame, [name], f"{argument}={name!r}: the frame")
-        return {name: frame[name].reset_index(drop=True)}
+        return {name: as_labels(frame[name].reset_index(drop=True), name, argument)}
     if isinstance(name, str):
         return terms(name)
     known = ", ".join(map(str, frame.columns))

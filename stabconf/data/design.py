@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import pandas as pd
 
-from ..errors import FormulaError, InputError, InputTypeError
+from ..errors import FormulaError, InputError
 from . import formulas
 from .factors import at_both, check_responses, depending, design_rows, learned, learning, right_side
 from .frames import (
@@ -28,6 +28,7 @@ from .frames import (
     listed,
     numbers,
     plain_columns,
+    refuse_missing,
 )
 from .units import ColumnUnits, column_units
 from .unseen import new_row_error, placed_rows, row_values, values_as_columns
@@ -322,12 +323,7 @@ def build_design(
     >>> design.names, design.y, list(design.dropped)
     (['Intercept', 'x'], array([1., 2.]), [2])
     """
-    if not isinstance(formula, str):
-        raise InputTypeError(
-            f"formula={formula!r} is a {type(formula).__name__}: give a string such as 'y ~ x1 + x2'"
-        )
-    if missing not in ("drop", "raise"):
-        raise InputError(f"missing={missing!r} is unknown: give 'drop' or 'raise'")
+    formulas.check_asked(formula, missing)
     frame = as_frame(data, "data")
     if len(frame) == 0:
         raise InputError("data has 0 rows: give a frame with training rows")
@@ -340,12 +336,7 @@ def build_design(
             f"write 'I({' + '.join(names)}) ~ ...' for their sum; stabconf.fit with a loss takes several"
         )
     if missing == "raise" and len(design.dropped):
-        columns = [column for column, values in design._frame.items() if values.isna().any()]
-        rows = ", ".join(map(str, design.dropped[:5]))
-        raise InputError(
-            f"data has missing values in {listed(columns, 'column')} ({len(design.dropped)} rows, the "
-            f"first {rows}): fill them, or use missing='drop'"
-        )
+        refuse_missing(formula, design._frame, design.dropped)
     if len(design.y) < 2:
         raise InputError(f"data has {len(design.y)} complete rows (of {len(frame)}): at least 2 are needed")
     check_finite(design._Y, names, design.index, "data")

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 import patsy
 
-from ..errors import FormulaError, InputError
-from .frames import by_label, check_duplicates, copied, has_labels, lacking, plain_columns
+from ..errors import FormulaError, InputError, InputTypeError
+from .frames import as_labels, by_label, check_duplicates, copied, has_labels, lacking, plain_columns
 
 # patsy's transforms: they learn from the frame they are given, so terms that go by row must not have them.
 TRANSFORMS = {name: getattr(patsy.builtins, name) for name in set(patsy.builtins.__all__) - {"C", "Q"}}
@@ -96,6 +96,16 @@ def column_of(code: str) -> tuple[str, bool]:
 
 def _function(call: ast.Call) -> str | None:
     return getattr(call.func, "id", None)
+
+
+def check_asked(formula: object, missing: object) -> None:
+    """Refuse what is no formula, and unknown ways with missing values."""
+    if not isinstance(formula, str):
+        raise InputTypeError(
+            f"formula={formula!r} is a {type(formula).__name__}: give a string such as 'y ~ x1 + x2'"
+        )
+    if missing not in ("drop", "raise"):
+        raise InputError(f"missing={missing!r} is unknown: give 'drop' or 'raise'")
 
 
 def sides_of(formula: str) -> tuple[list[Any], list[Any]]:
@@ -205,7 +215,7 @@ def term_values(code: str, frame: pd.DataFrame, scope: Mapping[str, Any], argume
     """
     if code in frame.columns:
         check_duplicates(frame, [code], "the frame")
-        return frame[code].reset_index(drop=True)
+        return as_labels(frame[code].reset_index(drop=True), code, argument)
     columns = plain_columns(frame, names_in(code), "the frame")
     names = {"C": lambda values, *more: values, "Q": lambda name: columns[name], **scope}
     problem = f"{argument}={code!r} is neither a column nor a term of a formula"
@@ -219,4 +229,4 @@ def term_values(code: str, frame: pd.DataFrame, scope: Mapping[str, Any], argume
     values = pd.Series(by_label(values, frame.index, f"{argument}={code!r}")).reset_index(drop=True)
     if any(isinstance(node, ast.Compare) for node in ast.walk(ast.parse(code, mode="eval"))):
         values = values.mask(lacking(columns, len(frame)))  # else False where a value is missing
-    return values
+    return as_labels(values, code, argument)

@@ -8,7 +8,7 @@ hundreds of levels, so such columns are refused unless the formula says that the
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import narwhals as nw
 import numpy as np
@@ -303,6 +303,18 @@ def check_duplicates(frame: pd.DataFrame, columns: Collection[Hashable], argumen
         )
 
 
+def refuse_missing(formula: str, frame: pd.DataFrame, rows: pd.Index) -> NoReturn:
+    """Refuse rows (by label) that lack a value, in the frame or only once the formula is applied."""
+    columns = [column for column, values in frame.items() if values.isna().any()]
+    lacking = f"data has missing values in {listed(columns, 'column')}"
+    if not columns:
+        lacking = f"formula={formula!r} has no value where data has one"
+    raise InputError(
+        f"{lacking} ({len(rows)} rows, the first {', '.join(map(str, rows[:5]))}): fill or change them, or "
+        "use missing='drop'"
+    )
+
+
 def check_finite(
     values: np.ndarray, names: Sequence[str], index: pd.Index, argument: str, allow_nan: bool = False
 ) -> None:
@@ -314,6 +326,18 @@ def check_finite(
             f"{argument} gives {values[row, column]} for {names[column]!r} in row {index[row]} "
             f"({int(bad.sum())} such values): remove or replace it"
         )
+
+
+def as_labels(values: pd.Series, name: object, argument: str) -> pd.Series:
+    """The values of a column, each of which may be a label of a group."""
+    each = values if values.dtype == object else ()
+    odd = next((value for value in each if not isinstance(value, Hashable)), None)
+    if odd is not None:
+        raise InputTypeError(
+            f"{argument}={name!r} has the value {odd!r}, a {type(odd).__name__}: groups are made of "
+            "numbers, words, flags or dates"
+        )
+    return values
 
 
 def column_or_call(

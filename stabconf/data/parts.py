@@ -20,7 +20,7 @@ from ..errors import FormulaError, InputError
 from . import formulas
 from .design import Unseen, checked_frame
 from .factors import Table, check_responses, depending, evaluate, learn, learning
-from .frames import as_frame, check_finite, listed
+from .frames import as_frame, check_finite, listed, refuse_missing
 from .frozen_design import FrozenDesign
 from .table_files import read_table
 from .units import ColumnKinds, ColumnStatistics, ColumnUnits, units_from
@@ -97,6 +97,7 @@ def learn_design(
     unseen: Unseen,
 ) -> tuple[FrozenDesign, StoredRows, ColumnUnits, np.ndarray]:
     """The design of a formula learned from parts, its rows, and what `column_units` gives for them all."""
+    formulas.check_asked(formula, missing)
     sides = formulas.sides_of(formula)
     used = formulas.names_in(*(code for side in sides for code in formulas.codes_of(side)))
     names, columns = formulas.taken_from(scope, used - set(parts.columns), pd.RangeIndex(0))
@@ -143,10 +144,7 @@ def _stored(
             made = evaluate(infos, Table(frame), frame.index)
         Y, X = (made.matrix(info) for info in infos)
         if missing == "raise" and len(X) < len(frame):
-            columns = [column for column in frame.columns if frame[column].isna().any()]
-            raise InputError(
-                f"data has missing values in {listed(columns, 'column')}: fill them, or use missing='drop'"
-            )
+            refuse_missing(design.formula, frame, frame.index.delete(made.kept))
         if odd := depending(design._info, X, frame, made.kept):
             raise FormulaError(
                 f"formula={design.formula!r} has {listed(odd, 'column')} whose values depend on what other "
