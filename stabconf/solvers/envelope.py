@@ -5,8 +5,9 @@ slope and curvature of the loss behave and there is no L1 part, the envelope is 
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy import linalg
@@ -19,6 +20,9 @@ _STEEP = 1e9  # curvature against the penalty above which they are not
 _STEEPEST = 1e12  # curvature counted at most, where a loss has an infinite one
 _CHUNK = 8192  # rows per block of a Gram matrix: bounds the extra memory, fits the cache
 _PATIENCE = 25  # steps of a round after which each must go down
+_LENGTHS = 60  # that are tried of a step
+
+T = TypeVar("T")
 
 
 class Point(NamedTuple):
@@ -164,59 +168,55 @@ def minimise_envelope(stage: Envelope, target: float, max_iter: int) -> tuple[Po
         step = -stage.newton_step(here, gradient)
         if not np.all(np.isfinite(step)):
             break
-        beyond = 0.5 if steps < _PATIENCE else 0.0
-        found = _line_search(stage, here, step, gradient, beyond)
+        found = _along(stage, here, step, float(gradient @ step), 0.5 if steps < _PATIENCE else 0.0)
         if found is None:
             break
         here = found
     return here._replace(r=problem.residuals(here.theta)), steps
 
 
-def _line_search(
-    stage: Envelope, here: Point, step: np.ndarray, gradient: np.ndarray, beyond: float
-) -> Point | None:
-    """A point along ``step`` where the slope is at most half its size at ``here``; None if there is none.
-
-    The function is convex and values are never compared, so the search works down to rounding errors.
-    A slope above 0 means a point beyond the minimum, quick where the function is nearly quadratic; up to
-    ``beyond`` of the size at ``here`` is accepted. With 0 every step goes down.
-    """
+def _along(stage: Envelope, here: Point, step: np.ndarray, start: float, beyond: float) -> Point | None:
+    """The point that `line_search` finds along ``step``."""
     problem = stage.problem
-    start = gradient @ step
-    if not -math.inf < start < 0:
-        return None
     move = problem.X @ step
     # The penalty's quadratic part and the tilt: a line in the step's length.
     first = step @ (stage.pull(here.theta) + problem.tilt)
     second = step @ ((problem.ridge + stage.damp) * step)
+
+    def at(length: float) -> tuple[Point, float]:
+        with np.errstate(over="ignore", invalid="ignore"):  # exponential slopes far from the minimiser
+            point = stage.point(here.theta + length * step, here.r - length * move)
+            return point, first + length * second + step @ point.u1 - move @ point.u
+
+    return line_search(at, start, beyond)
+
+
+def line_search(at: Callable[[float], tuple[T, float]], start: float, beyond: float = 0.5) -> T | None:
+    """A point where the slope is at most half its size at the ``start``; None if there is none.
+
+    ``at`` gives the point at a length, and the slope there. The function is convex and values are never
+    compared, so the search works down to rounding errors. A slope above 0 means a point beyond the minimum,
+    quick where the function is nearly quadratic; up to ``beyond`` of the size at the start is accepted.
+    """
     low, low_slope = 0.0, start
     high, high_slope = math.inf, math.inf
     length = 1.0
     best = None
-    for _ in range(60):
-        with np.errstate(over="ignore", invalid="ignore"):  # exponential slopes far from the minimiser
-            point = stage.point(here.theta + length * step, here.r - length * move)
-            slope = first + length * second + step @ point.u1 - move @ point.u
+    for _ in range(_LENGTHS if -math.inf < start < 0 else 0):
+        point, slope = at(length)
         if 0.5 * start <= slope <= -beyond * start:
             return point
         if slope < 0:
-            low, low_slope = length, slope
-            best = point
+            low, low_slope, best = length, slope, point
         else:
             high, high_slope = length, slope
-        length = next_length(low, low_slope, high, high_slope)
+        if math.isinf(high):
+            length = 4.0 * low
+        elif not math.isfinite(high_slope):
+            length = 0.5 * (low + high)
+        else:
+            length = low + (high - low) * min(max(low_slope / (low_slope - high_slope), 0.1), 0.9)
     return best
-
-
-def next_length(low: float, low_slope: float, high: float, high_slope: float) -> float:
-    """The length to try next where the slope is below 0 at ``low`` and above at ``high``, which is
-    infinite until one is found."""
-    if math.isinf(high):
-        return 4.0 * low
-    if not math.isfinite(high_slope):
-        return 0.5 * (low + high)
-    share = low_slope / (low_slope - high_slope)
-    return low + (high - low) * min(max(share, 0.1), 0.9)
 
 
 def gram(X: np.ndarray, w: np.ndarray) -> np.ndarray:

@@ -222,7 +222,7 @@ def _exact_step(
     """Changes of the coefficients ``free`` (f,) and of the multipliers of the rows ``inner`` (k,) that
     balance ``force`` (f,) and move the rows' predictions by ``off`` (k,)."""
     if problem.sparse is not None and len(inner):
-        found = problem.sparse.take(inner, free).solve(problem.ridge[free], 0.0 * off, force, off)
+        found = problem.sparse.take(inner, free).solve(problem.ridge[free], force, off)
         if found is not None:
             return found
     count = len(free)

@@ -66,17 +66,17 @@ class SparseDesign:
         return None if found is None else found[:-2]
 
     def solve(
-        self, ridge: np.ndarray, give: np.ndarray, a: np.ndarray, b: np.ndarray
+        self, ridge: np.ndarray, a: np.ndarray, b: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """``theta`` (p,) and ``u`` (n,) with ``ridge theta - X' u = a`` and ``X theta + give u = b``; None
-        where the system is singular, or nearly so. With ``give`` 0 the rows are fitted exactly."""
+        """``theta`` (p,) and ``u`` (n,) with ``ridge theta - X' u = a`` and ``X theta = b``; None where the
+        system is singular, or nearly so."""
         n, p = self.S.shape
         m = sparse.csr_array(self.m[None])
         ones = sparse.csr_array(np.ones((1, n)))
         one = sparse.csr_array([[1.0]])
         blocks = [
             [sparse.diags_array(ridge), -self.S.T, None, m.T],
-            [self.S, sparse.diags_array(give), -ones.T, None],
+            [self.S, None, -ones.T, None],
             [-m, None, one, None],
             [None, -ones, None, one],
         ]
