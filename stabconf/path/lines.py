@@ -97,10 +97,6 @@ class PathScores:
         for corner, way, ray, unknown in zip((0, -1), (-np.inf, np.inf), self.rays, self.open, strict=True):
             if unknown:
                 found.append((w[[corner]], np.array([way]), np.array([-1])))
-            elif ray[2] and not ray[0].any():
-                own = list(zip(self.new[:, corner].tolist(), ray[1].tolist(), strict=True))
-                low, high, count = _at_most(own, np.max(self.old[:, corner], axis=0), ranks)
-                found.append((w[corner] + ray[2] * low, w[corner] + ray[2] * high, count))
             elif ray[2]:
                 lines = list(zip(self.old[:, corner, None], ray[0][:, None], strict=True))
                 own = list(zip(self.new[:, corner, None], ray[1][:, None], strict=True))
@@ -121,30 +117,6 @@ class PathScores:
         high, last = (np.maximum(each[:, :-1], each[:, 1:]).max(axis=0) for each in (self.old, self.new))
         inside = (last <= least.kth(low)) | self.unknown
         return inside, np.flatnonzero(~inside & (first <= most.kth(high)) & (np.diff(self.w) > 0))
-
-
-def _at_most(own: Sequence[tuple[float, float]], old: np.ndarray, ranks: Sequence[Rank]) -> np.ndarray:
-    """Where on [0, inf) lines, given by values at 0 and slopes, are at most the order statistics of scores
-    (n,) that stay: both ends, and the largest mass for which that is not so (3, c)."""
-    out = []
-    before = -1.0
-    ordered = np.append(np.sort(old), np.inf)  # asking each rank anew takes long where they are many
-    for rank in sorted(ranks, key=lambda each: each.mass):
-        level = float(
-            rank.kth(old) if rank.weights is not None else ordered[min(int(rank.mass) - 1, len(old))]
-        )
-        first, last = 0.0, np.inf
-        for value, slope in own:
-            if slope > 0:
-                last = min(last, (level - value) / slope)
-            elif slope < 0:
-                first = max(first, (level - value) / slope)
-            elif value > level:
-                last = -np.inf
-        if first <= last:
-            out.append((first, last, before))
-        before = float(rank.mass)
-    return np.array(out).reshape(-1, 3).T
 
 
 def uncovered(
