@@ -296,7 +296,7 @@ def kth_of_blocks(
     """Order statistics of n values that come in blocks, as often as asked; ``inf`` for a rank above n.
 
     ``sample`` (m,) are some of the values, that tell between which others an order statistic is likely to
-    lie. Only those in between are kept, the rest is counted: exact whatever the sample, in one pass mostly.
+    lie. Those in between are kept, each once, the others counted: exact, mostly in one pass.
 
     Examples
     --------
@@ -314,22 +314,16 @@ def kth_of_blocks(
             off = away * math.sqrt(share * (1.0 - share) * len(sample)) + 1.0
             place = share * len(sample) + 0.5 + off * np.array([-1.0, 1.0])
             ends.append(ordered[np.clip([place[0], place[1] + 1.0], 0, len(ordered) - 1).astype(int)])
-        below, at_low, at_high = np.zeros((3, len(left)), dtype=int)
-        inside: list[list[np.ndarray]] = [[] for _ in left]
+        below = np.zeros(len(left), dtype=int)
+        inside: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in left]
         for values in blocks():
             for j, (low, high) in enumerate(ends):
                 below[j] += np.count_nonzero(values < low)
-                at_low[j] += np.count_nonzero(values == low)
-                at_high[j] += np.count_nonzero(values == high)
-                inside[j].append(values[(values > low) & (values < high)])
+                near = values[(values >= low) & (values <= high)]
+                inside[j].append(np.unique(near, return_counts=True))
         for j, rank in enumerate(left):
-            kept = np.concatenate(inside[j])
-            first, last = below[j] + at_low[j], below[j] + at_low[j] + len(kept)
-            if below[j] < rank <= first:
-                found[rank] = float(ends[j][0])
-            elif first < rank <= last:
-                found[rank] = float(kth_smallest(kept, int(rank - first)))
-            elif last < rank <= last + at_high[j]:
-                found[rank] = float(ends[j][1])
+            kept, times = (np.concatenate(each) for each in zip(*inside[j], strict=True))
+            if below[j] < rank <= below[j] + np.sum(times):
+                found[rank] = float(Rank(rank - below[j], weights=times).kth(kept))
         away *= 8.0
     return [found[rank] for rank in ranks]

@@ -364,16 +364,5 @@ def _move(t: np.ndarray | float, norms: np.ndarray, start: float = 0.0) -> np.nd
 
 def _round_up(norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Norms on the grid, each once and ascending, and the place of every norm among them."""
-    finite = np.isfinite(norms)
-    size = np.maximum(np.where(finite, norms, 1.0), 1e-300)
-    point = np.ceil(_GRID * np.log(size)).astype(int)
-    lowest = int(point.min(initial=0))
-    highest = int(point.max(initial=0))
-    point = np.where(finite, point - lowest, highest - lowest + 1)
-    used = np.flatnonzero(np.bincount(point, minlength=1))
-    position = np.zeros(highest - lowest + 2, dtype=np.intp)
-    position[used] = np.arange(len(used))
-    grid = np.exp((used + lowest) / _GRID)
-    if not finite.all():
-        grid[-1] = math.inf
-    return grid, position[point]
+    point, place = np.unique(np.ceil(_GRID * np.log(np.maximum(norms, 1e-300))), return_inverse=True)
+    return np.exp(point / _GRID), place
