@@ -66,22 +66,11 @@ def conformal_rank(alpha: float, n: int) -> int:
 
 @dataclass(frozen=True)
 class Rank:
-    """An order statistic of the training scores: the smallest one up to which rows of a mass lie.
+    """An order statistic of the training scores: the smallest one up to which rows of a mass lie."""
 
-    Attributes
-    ----------
-    mass : int, float or (m,) array
-        The rank k where every row counts once; else the weight that must lie at or below the order
-        statistic, one for all new rows or one each.
-    which : (c,) array of int or None
-        The rows that count; None for all.
-    weights : (c,) array or None
-        Their weights, positive; None where each counts once.
-    """
-
-    mass: int | float | np.ndarray
-    which: np.ndarray | None = None
-    weights: np.ndarray | None = None
+    mass: int | float | np.ndarray  # k where every row counts once; else a weight, or one per new row (m,)
+    which: np.ndarray | None = None  # the rows that count (c,); None for all
+    weights: np.ndarray | None = None  # theirs (c,), positive; None where each counts once
 
     def of(self, values: np.ndarray) -> np.ndarray:
         """The values (..., n) of the rows that count (..., c)."""
@@ -158,24 +147,12 @@ class Rank:
 
 @dataclass(frozen=True)
 class Peers:
-    """The training rows that new rows are ranked among, and how much each counts (theory, section 7).
+    """The training rows that new rows are ranked among, and how much each counts (theory, section 7)."""
 
-    Attributes
-    ----------
-    count : int
-        Number of training rows.
-    which : (c,) array of int or None
-        Those that count: a group's; None for all.
-    weights : (c,) array or None
-        Likelihood ratios at those rows, not negative; None where each counts once.
-    own : (m,) array or None
-        The same at the new rows.
-    """
-
-    count: int
-    which: np.ndarray | None = None
-    weights: np.ndarray | None = None
-    own: np.ndarray | None = None
+    count: int  # number of training rows
+    which: np.ndarray | None = None  # those that count (c,): a group's; None for all
+    weights: np.ndarray | None = None  # likelihood ratios there (c,), >= 0; None where each counts once
+    own: np.ndarray | None = None  # the same at the new rows (m,)
 
     @property
     def size(self) -> int:

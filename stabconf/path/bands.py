@@ -16,22 +16,11 @@ from .polyline import Polyline, Ray
 
 @dataclass(frozen=True)
 class BandRows:
-    """Training rows that can decide, and the terms of their scores.
+    """Training rows that can decide, and the terms of their scores: -1 for ``q_lo - y``, 1 for ``y - q_hi``."""
 
-    Attributes
-    ----------
-    X : (c, p) array
-    v : dict
-        Responses (c,) in the units of the lower fit under -1, of the upper one under 1.
-    rank : Rank
-        Of the order statistic, among these rows.
-    terms : tuple of int
-        Terms of the score: -1 for ``q_lo - y``, 1 for ``y - q_hi``.
-    """
-
-    X: np.ndarray
-    v: dict[int, np.ndarray]
-    rank: Rank
+    X: np.ndarray  # (c, p)
+    v: dict[int, np.ndarray]  # responses (c,) in units of the lower fit under -1, of the upper one under 1
+    rank: Rank  # among these rows
     terms: tuple[int, ...]
 
     def range(self, paths: dict[int, list[Polyline]], new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -56,24 +45,12 @@ class BandRows:
 
 @dataclass(frozen=True)
 class BandEnds:
-    """Both fits where their paths end on one side, for many new rows.
+    """Both fits where their paths end on one side, for many new rows."""
 
-    Attributes
-    ----------
-    way : int
-        -1 for responses below both paths, 1 for those above.
-    theta : dict
-        Coefficients (m, p) under the sign of each term of the score.
-    w : dict
-        Responses (m,) at which each path ends, in units of the upper fit.
-    edge : (m,) array
-        The farther of these.
-    """
-
-    way: int
-    theta: dict[int, np.ndarray]
-    w: dict[int, np.ndarray]
-    edge: np.ndarray
+    way: int  # -1 for responses below both paths, 1 for those above
+    theta: dict[int, np.ndarray]  # coefficients (m, p) under the sign of each term of the score
+    w: dict[int, np.ndarray]  # responses (m,) at which each path ends, in units of the upper fit
+    edge: np.ndarray  # (m,): the farther of these
 
     @classmethod
     def of(cls, paths: dict[int, list[Polyline]], way: int, shift: float) -> "BandEnds":
@@ -111,26 +88,15 @@ def ends_within(ways: dict[int, BandEnds], rows: BandRows) -> tuple[np.ndarray, 
 class BandPath:
     """Both fits of the augmented sample as functions of the new response.
 
-    Attributes
-    ----------
-    w : (K,) array
-        Responses at the corners of either path, ascending, in units of the upper fit.
-    theta, e : dict
-        Coefficients (K, p) and new residuals (K,) of the lower fit under -1 and of the upper one under 1.
-    rays : dict
-        Movements ``(theta, e)`` per unit of response, below the first and above the last corner.
-    unknown : (K - 1,) array of bool
-        Stretches that nothing is known of.
-    open : pair of bool
-        Whether nothing is known beyond the first and the last corner.
+    What belongs to the lower fit is under -1, to the upper one under 1.
     """
 
-    w: np.ndarray
-    theta: dict[int, np.ndarray]
-    e: dict[int, np.ndarray]
-    rays: dict[int, list[Ray]]
-    unknown: np.ndarray
-    open: tuple[bool, bool]
+    w: np.ndarray  # (K,): responses at the corners of either path, ascending, in units of the upper fit
+    theta: dict[int, np.ndarray]  # coefficients (K, p)
+    e: dict[int, np.ndarray]  # new residuals (K,)
+    rays: dict[int, list[Ray]]  # movements per unit of response, below the first and above the last corner
+    unknown: np.ndarray  # (K - 1,) bools: stretches that nothing is known of
+    open: tuple[bool, bool]  # whether nothing is known beyond the first and the last corner
 
     @classmethod
     def of(cls, paths: dict[int, Polyline], shift: float) -> "BandPath":

@@ -29,43 +29,22 @@ _TERMS = 40, 0.5  # in all, and per unknown: above both an inverse is made anew
 class ClippedFit:
     """A minimiser of such an objective, from which paths start.
 
-    Attributes
-    ----------
-    X, v : (n, p) and (n,) arrays
-        Data rows, then one row for each coefficient with an L1 weight.
-    down, up : (n,) arrays
-        Slopes lie in ``[-down, up]``.
-    soft : (n,) array of bool
-        True where the slope is the residual itself between its bounds, False for a step.
-    ridge : (p,) array
-        Diagonal of P, vanishing weights included.
-    extra : (p,) array
-        What of ``ridge`` is vanishing: it breaks ties and bounds nothing.
-    theta, r, u : (p,), (n,) and (n,) arrays
-        The minimiser, its residuals and the slopes.
-    side : (n,) array of int
-        0 for inner rows, else 1 or -1: the bound that the slope is at.
-    tilt : (p,) array
-        Linear term of the objective.
-    e : (p,) array
-        Stationarity residual.
-    count : int
-        Number of data rows.
+    Rows are the ``count`` data rows, then one for each coefficient with an L1 weight.
     """
 
-    X: np.ndarray
-    v: np.ndarray
-    down: np.ndarray
+    X: np.ndarray  # (n, p)
+    v: np.ndarray  # (n,)
+    down: np.ndarray  # (n,): slopes lie in [-down, up]
     up: np.ndarray
-    soft: np.ndarray
-    ridge: np.ndarray
-    extra: np.ndarray
-    theta: np.ndarray
-    r: np.ndarray
-    u: np.ndarray
-    side: np.ndarray
-    tilt: np.ndarray
-    e: np.ndarray
+    soft: np.ndarray  # (n,) bools: slopes that are the residual itself between their bounds, not a step
+    ridge: np.ndarray  # (p,): diagonal of P, vanishing weights included
+    extra: np.ndarray  # (p,): what of ``ridge`` is vanishing: it breaks ties and bounds nothing
+    theta: np.ndarray  # (p,): the minimiser,
+    r: np.ndarray  # (n,): its residuals
+    u: np.ndarray  # (n,): and the slopes
+    side: np.ndarray  # (n,): 0 for inner rows, else 1 or -1: the bound that the slope is at
+    tilt: np.ndarray  # (p,): linear term of the objective
+    e: np.ndarray  # (p,): stationarity residual
     count: int
 
     @classmethod

@@ -30,34 +30,20 @@ _STATE = "theta r u side position gone missing slots held still"  # one row per 
 
 @dataclass(frozen=True)
 class Followed:
-    """Where B paths ended.
+    """Where B paths ended, with the slopes and sides of the c rows that were watched.
 
-    Attributes
-    ----------
-    theta : (B, p) array
-    position : (B,) array
-        What was reached of the length.
-    u, side : (B, c) arrays
-        Slopes of the rows that were watched, and the bounds that they are at.
-    arrived : (B,) array of bool
-        False where a path was given up; theta is then where it started.
-    corners : list of (positions, theta)
-        Where each path bends, from its start to its end; empty unless asked for.
-    direction : (B, p) array
-        Movement of theta per unit of position on the last stretch.
-    endless : (B,) array of bool
-        True where nothing but vanishing weights resists the force on the last stretch, at whose first point
-        the path then ends: in the limit the fit goes on without end and the force grows no further.
+    Where vanishing weights alone resist the force on the last stretch a path ends at its first point: in
+    the limit the fit goes on without end and the force grows no further.
     """
 
-    theta: np.ndarray
-    position: np.ndarray
-    u: np.ndarray
-    side: np.ndarray
-    arrived: np.ndarray
-    corners: list[Corners]
-    direction: np.ndarray
-    endless: np.ndarray
+    theta: np.ndarray  # (B, p)
+    position: np.ndarray  # (B,): what was reached of the length
+    u: np.ndarray  # (B, c)
+    side: np.ndarray  # (B, c)
+    arrived: np.ndarray  # (B,) bools: False where a path was given up; theta is then where it started
+    corners: list[Corners]  # where each path bends, from its start to its end; empty unless asked for
+    direction: np.ndarray  # (B, p): movement of theta per unit of position on the last stretch
+    endless: np.ndarray  # (B,) bools: where vanishing weights alone resist
 
 
 def follow(

@@ -52,29 +52,16 @@ def _union(low: np.ndarray, high: np.ndarray, near: float = 0.0) -> list[Piece]:
 
 @dataclass(frozen=True)
 class PathScores:
-    """Scores along a path, of training rows and of the new one, each the largest of a few terms.
+    """Scores along a path, of training rows and of the new one, each the largest of a few terms."""
 
-    Attributes
-    ----------
-    w : (K,) array
-        Responses at the corners, ascending; in between the terms are straight.
-    old, new : (L, K, n) and (M, K) arrays
-        Terms at the corners; what is allowed for ties is taken from ``new``.
-    rays : pair of ((L, n) array, (M,) array, float)
-        Changes of the terms, and of the response, per unit beyond the first and the last corner; with 0
-        for the response a ray leads nowhere.
-    unknown : (K - 1,) array of bool
-        Stretches that nothing is known of: they are in every set.
-    open : pair of bool
-        Whether nothing is known beyond the first and the last corner.
-    """
-
-    w: np.ndarray
-    old: np.ndarray
-    new: np.ndarray
+    w: np.ndarray  # (K,): responses at the corners, ascending; in between the terms are straight
+    old: np.ndarray  # (L, K, n): terms of the training rows at the corners
+    new: np.ndarray  # (M, K): of the new row, less what is allowed for ties
+    # Changes of the terms (L, n) and (M,), and of the response, per unit beyond the first and the last
+    # corner; with 0 for the response a ray leads nowhere.
     rays: tuple[tuple[np.ndarray, np.ndarray, float], ...]
-    unknown: np.ndarray
-    open: tuple[bool, bool]
+    unknown: np.ndarray  # (K - 1,) bools: stretches that nothing is known of are in every set
+    open: tuple[bool, bool]  # whether nothing is known beyond the first and the last corner
 
     def pieces(self, ranks: Sequence[Rank], near: float = 0.0) -> list[list[Piece]]:
         """Intervals of responses that make up the sets of several ranks, of one mass each; those no further

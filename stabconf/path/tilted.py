@@ -40,30 +40,16 @@ _RUNAWAY = 1e-3  # share of the tilt that vanishing weights hold where a fit has
 class Tilted:
     """Tilted fits of m new rows, relative to the fit they start from.
 
-    Attributes
-    ----------
-    move : (m, p) array
-        T(t) - T(0).
-    radius : (m,) array
-        Certified distance to the minimiser in the norm of P, of fresh fits; 0 for paths, which end there
-        but for rounding errors.
-    followed : (m,) array of bool
-        False where a path was given up for a fresh fit.
-    direction : (m, p) array
-        Movement of the fits per unit of size of the tilt, on the last stretch.
-    endless : (m,) array of bool
-        True where the tilted objective has no minimiser: the fit follows a far response without end. Also
-        where nothing is known of it, and the radius is infinite.
-    corners : list of (sizes, theta) or None
-        Sizes of the tilt (K,) and coefficients (K, p) where each path bends, from its start to its end;
-        None for a path that was given up. Empty unless asked for.
+    A fit is ``endless`` where the tilted objective has no minimiser: it follows a far response without end.
+    Also where nothing is known of it, and the radius is infinite.
     """
 
-    move: np.ndarray
-    radius: np.ndarray
-    followed: np.ndarray
-    direction: np.ndarray
-    endless: np.ndarray
+    move: np.ndarray  # (m, p): T(t) - T(0)
+    radius: np.ndarray  # (m,): certified distance of fresh fits to the minimiser in the P norm; 0 for paths
+    followed: np.ndarray  # (m,) bools: False where a path was given up for a fresh fit
+    direction: np.ndarray  # (m, p): movement per unit of size of the tilt, on the last stretch
+    endless: np.ndarray  # (m,) bools
+    # Sizes of the tilt and coefficients where each path bends; None if given up. Empty unless asked for.
     corners: list[Corners | None] = field(default_factory=list)
 
     def take(self, part: slice) -> "Tilted":

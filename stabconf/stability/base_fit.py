@@ -253,33 +253,15 @@ def inverse_root(hessian: np.ndarray) -> InverseRoot:
 
 @dataclass(frozen=True)
 class Metric:
-    """A matrix H with which the objective is strongly convex near the base fit.
-
-    Attributes
-    ----------
-    root : InverseRoot
-    kappa : float
-        Valid while each row's prediction moves by less than ``kappa`` times its width; ``inf`` where it
-        is valid everywhere.
-    rows : (n,) array
-        ``|x_i|`` in the inverse H norm.
-    stretch : float
-        Largest ratio of ``rows`` to the widths: a move M stays inside if ``M * stretch < kappa``.
-    start : float
-        Norm of what may move the fit before any new row does: the solver's residual.
-    inflation : float
-        Any norm is at most this many times the norm in the base Hessian.
-    holds : float
-        Order statistics are known for moves up to this; ``inf`` where ``rows`` are all training rows.
-    """
+    """A matrix H with which the objective is strongly convex near the base fit."""
 
     root: InverseRoot
-    kappa: float
-    rows: np.ndarray
-    stretch: float
-    start: float
-    inflation: float = 1.0
-    holds: float = math.inf
+    kappa: float  # valid while each row's prediction moves by less than this times its width
+    rows: np.ndarray  # (n,): |x_i| in the inverse H norm
+    stretch: float  # largest ratio of ``rows`` to the widths: a move M stays inside if M * stretch < kappa
+    start: float  # norm of what may move the fit before any new row does: the solver's residual
+    inflation: float = 1.0  # any norm is at most this many times the norm in the base Hessian
+    holds: float = math.inf  # order statistics are known for moves up to this
 
     @property
     def worn(self) -> float:

@@ -23,24 +23,12 @@ _SURELY = 1.0 - 1e-9  # against rounding
 
 @dataclass(frozen=True)
 class FrozenFit(BaseFit):
-    """A `BaseFit` with some of its rows and all of its metrics.
+    """A `BaseFit` with some of its rows and all of its metrics."""
 
-    Attributes
-    ----------
-    count : int
-        Number of training rows.
-    finest : float
-        Size of the finest curvature region.
-    root : InverseRoot
-        Of the base Hessian.
-    lines : list
-        What `ceilings` gives; empty for a Lipschitz loss, which needs none.
-    """
-
-    count: int = field(kw_only=True)
-    finest: float = field(kw_only=True)
-    root: InverseRoot = field(kw_only=True)
-    lines: list[tuple[Level, Level]] = field(kw_only=True)
+    count: int = field(kw_only=True)  # of training rows
+    finest: float = field(kw_only=True)  # size of the finest curvature region
+    root: InverseRoot = field(kw_only=True)  # of the base Hessian
+    lines: list[tuple[Level, Level]] = field(kw_only=True)  # `ceilings`; empty for a Lipschitz loss
 
     @property
     def n(self) -> int:
