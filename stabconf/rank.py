@@ -36,19 +36,11 @@ class Scoring(Protocol):
         self, r: np.ndarray, rate: np.ndarray, rows: Some = EVERY
     ) -> list[tuple[np.ndarray, np.ndarray]]: ...
 
-    def own_values(self, e: np.ndarray, own: np.ndarray | float = 1.0) -> np.ndarray: ...
-
     def own_lines(self, e: float, rate: float, own: float = 1.0) -> list[tuple[float, float]]: ...
 
 
 def ceil_rank(share: float, count: int) -> int:
-    """``ceil(share * count)``, guarded against floating point: (1 - 0.7) * 10 counts as 3.
-
-    Examples
-    --------
-    >>> ceil_rank(1 - 0.7, 10), ceil_rank(0.9, 11)
-    (3, 10)
-    """
+    """``ceil(share * count)``, guarded against floating point: (1 - 0.7) * 10 counts as 3."""
     product = share * count
     return math.ceil(product - 1e-12 * max(1.0, product))
 
@@ -79,14 +71,7 @@ class Rank:
 
     def kth(self, values: np.ndarray) -> np.ndarray:
         """The order statistic of values (..., n), or (m, n) or (n,) for a mass of each new row; ``inf``
-        where the rows have less than the mass.
-
-        Examples
-        --------
-        >>> scores = np.array([3.0, 1.0, 2.0])
-        >>> float(Rank(2).kth(scores)), float(Rank(0.6, weights=np.array([1.0, 0.2, 0.3])).kth(scores))
-        (2.0, 3.0)
-        """
+        where the rows have less than the mass."""
         values = self.of(values)
         if self.weights is None:
             return kth_smallest(values, int(self.mass))
@@ -108,14 +93,8 @@ class Rank:
         return order if self.which is None else self.which[order], np.searchsorted(reached, self.mass)
 
     def window(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, "Rank"]:
-        """The rows that can be the order statistic of scores between two bounds (n,).
-
-        Returns
-        -------
-        rows : (w,) array of int
-        rank : Rank
-            The same order statistic among these rows alone.
-        """
+        """The rows (w,) that can be the order statistic of scores between two bounds (n,), and the same
+        order statistic among these alone."""
         low, high = self.of(low), self.of(high)
         masses = np.min(self.mass), np.max(self.mass)
         least, most = (replace(self, which=None, mass=mass) for mass in masses)
@@ -180,9 +159,8 @@ class Peers:
     def among(self, rows: np.ndarray) -> "Peers":
         """The same where only some training rows have scores, in this order."""
         if self.which is None:
-            return replace(
-                self, count=len(rows), weights=None if self.weights is None else self.weights[rows]
-            )
+            weights = None if self.weights is None else self.weights[rows]
+            return replace(self, count=len(rows), weights=weights)
         place = np.full(self.count, -1)
         place[rows] = np.arange(len(rows))
         place = place[self.which]
@@ -218,28 +196,11 @@ def kth_smallest(values: np.ndarray, k: int) -> np.ndarray:
 
 
 def kth_of_lines(offset: np.ndarray, slope: np.ndarray, rank: Rank, r: np.ndarray) -> np.ndarray:
-    """The exact order statistic of ``offset + r_j * slope`` for every ``r_j``.
+    """The exact order statistic of ``offset + r_j * slope`` (n,), slopes not negative, for every r (m,).
 
     The r are sorted and halved; between two of them only the lines that reach the window of the order
     statistic can be it, so each half goes on with few lines. Cost and memory grow with n + m, not
     with n times m.
-
-    Parameters
-    ----------
-    offset, slope : (n,) arrays
-        Slopes must not be negative.
-    rank : Rank
-        With one mass for all r, or one each.
-    r : (m,) array
-
-    Returns
-    -------
-    (m,) array
-
-    Examples
-    --------
-    >>> kth_of_lines(np.array([1.0, 2.0]), np.array([2.0, 0.0]), Rank(1), np.array([0.0, 3.0]))
-    array([1., 2.])
     """
     r = np.asarray(r, dtype=float)
     finite = np.isfinite(r)
@@ -274,12 +235,6 @@ def kth_of_blocks(
 
     ``sample`` (m,) are some of the values, that tell between which others an order statistic is likely to
     lie. Those in between are kept, each once, the others counted: exact, mostly in one pass.
-
-    Examples
-    --------
-    >>> values = np.array([5.0, 1.0, 4.0, 2.0, 3.0])
-    >>> kth_of_blocks(lambda: [values[:2], values[2:]], values[:2], 5, [2, 5, 6])
-    [2.0, 5.0, inf]
     """
     ordered = np.concatenate([[-np.inf], np.sort(sample), [np.inf]])
     found = {rank: math.inf for rank in ranks if rank > n}

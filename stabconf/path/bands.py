@@ -16,7 +16,7 @@ from .polyline import Polyline, Ray
 
 @dataclass(frozen=True)
 class BandRows:
-    """Training rows that can decide, and the terms of their scores: -1 for ``q_lo - y``, 1 for ``y - q_hi``."""
+    """Training rows that can decide, and their scores' terms: -1 for ``q_lo - y``, 1 for ``y - q_hi``."""
 
     X: np.ndarray  # (c, p)
     v: dict[int, np.ndarray]  # responses (c,) in units of the lower fit under -1, of the upper one under 1

@@ -24,26 +24,13 @@ _SETTLED = 1e-9  # relative gradient from which on a step must halve it
 
 @dataclass(frozen=True)
 class BlockProblem:
-    """As `Problem`, without lasso and tilt.
+    """As `Problem`, without lasso and tilt."""
 
-    Attributes
-    ----------
-    rows : function
-        Gives blocks of rows (b, p) and responses (b,) in units of the fit, the same ones in each pass.
-    n : int
-        Number of rows.
-    loss : Loss
-    ridge : (p,) array
-        Positive.
-    sample : tuple
-        Some of the rows (m, p) and responses (m,).
-    """
-
-    rows: Callable[[], Blocks]
-    n: int
+    rows: Callable[[], Blocks]  # rows (b, p) and responses (b,) in units of the fit, the same in each pass
+    n: int  # number of rows
     loss: Loss
-    ridge: np.ndarray
-    sample: tuple[np.ndarray, np.ndarray]
+    ridge: np.ndarray  # (p,), positive
+    sample: tuple[np.ndarray, np.ndarray]  # some of the rows (m, p) and responses (m,)
 
     def residuals(self, theta: np.ndarray) -> Blocks:
         """Rows (b, p) and residuals (b,), block by block."""

@@ -35,16 +35,8 @@ class Reach:
 
     A move is the same kind of number for every row: a training row's score can change by ``move`` times
     its norm, the new row's prediction by ``move`` times its own. Rows that share a metric are treated
-    together, as a group ``(which, metric, norms, move)``. Arrays have one entry per norm of ``grid``.
-
-    Attributes
-    ----------
-    base : BaseFit
-    rows : (m, p) array
-    grid : (g,) array
-        Norms; ``inf`` where the metric says nothing about a row.
-    place : (m,) array of int
-        Each row's position in ``grid``.
+    together, as a group ``(which, metric, norms, move)``. Arrays have one entry per norm of ``grid`` (g,),
+    ``inf`` where the metric says nothing about a row; ``place`` (m,) has each row's position there.
     """
 
     name = "norm"
