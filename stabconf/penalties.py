@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .checks import is_number
+from .checks import check_numbers, is_number
 from .errors import InputError, InputTypeError
 
 _JOINT = ("group", "fused", "nuclear", "variation", "trend", "owl", "sorted")  # of several coefficients
@@ -146,8 +146,4 @@ def _check_strength(value: object) -> float:
 
 def _check_l1_ratio(value: object) -> float:
     fix = "give a number from 0 (ridge) to 1 (lasso)"
-    if not is_number(value):
-        raise InputTypeError(f"l1_ratio={value!r} is a {type(value).__name__}: {fix}")
-    if not 0 <= value <= 1:
-        raise InputError(f"l1_ratio={value!r} is not allowed: {fix}")
-    return float(value)
+    return check_numbers([value], "l1_ratio", lambda share: 0 <= share <= 1, fix)[0][0]

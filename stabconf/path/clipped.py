@@ -88,9 +88,7 @@ class ClippedFit:
         if not self.curvature.any():
             return np.diag(1.0 / self.ridge)
         scaled = hessian / scale[:, None] / scale
-        if np.linalg.eigvalsh(scaled)[0] < 1e-12:
-            return None
-        return np.linalg.inv(scaled) / scale[:, None] / scale
+        return None if np.linalg.eigvalsh(scaled)[0] < 1e-12 else _inverse(hessian)
 
     @cached_property
     def leverages(self) -> np.ndarray:

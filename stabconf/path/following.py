@@ -171,7 +171,7 @@ class _Batch:
         term = self.systems.solve(x)
         value = np.einsum("ij,ij->i", x, term[:, : self.p]) - 1.0
         some = np.flatnonzero(soft)
-        self._give_up_singular(some, -value[some])
+        self.theta[some[~(-value[some] > _SINGULAR)]] = np.nan  # which gives the path up
         self.systems.change(some, term[some], value[some])
         seen = np.flatnonzero(self.gone >= 0)
         exact = seen[self.held[seen, self.gone[seen]]]
@@ -342,7 +342,7 @@ class _Batch:
         self.systems.inside[lines[step], place[step]] = joins[step]
         sign = np.where(inner, 1.0, -1.0)[soft]
         value[soft] += sign
-        self._give_up_singular(lines[soft], sign * value[soft])
+        self.theta[lines[soft][~(sign * value[soft] > _SINGULAR)]] = np.nan  # which gives the path up
         self.systems.change(lines, term, value)
 
     def _places(self, lines: np.ndarray, rows: np.ndarray, inner: np.ndarray) -> np.ndarray:
@@ -372,10 +372,6 @@ class _Batch:
             right[lines, : self.p] = curved + np.where(inner, mine, 0.0) @ self.X
             right[lines, self.p :] = np.take_along_axis(mine, self.slots[lines], axis=1)  # of those in use
         return right
-
-    def _give_up_singular(self, lines: np.ndarray, pivot: np.ndarray) -> None:
-        """Give up paths (b,) whose Hessian is singular without a soft row."""
-        self.theta[lines[~(pivot > _SINGULAR)]] = np.nan
 
     def _matrix(self, line: int, at: np.ndarray) -> np.ndarray:
         """The matrix of a system among its unknowns ``at``."""

@@ -188,26 +188,15 @@ def _all_negative(lines: Sequence[Line]) -> tuple[np.ndarray, np.ndarray]:
 
 def decided_prefix(
     lines: Sequence[Line], own: Sequence[tuple[float, float]], error: np.ndarray, rank: Rank
-) -> list[tuple[float, float, bool]]:
-    """What is certain from t = 0 on about scores that are known up to errors, for t in [0, 1].
+) -> tuple[float, bool] | None:
+    """Up to where in [0, 1] it is certain whether the rows with a smaller score lack the mass, and whether
+    they do; None where that is not certain at 0.
 
-    ``error`` (n,) bounds the error of each training score plus that of the new one; the others are as in
-    `uncovered`. Returns consecutive stretches ``(first, last, inside)`` from 0 up to the first point that
-    is not decided.
+    ``error`` (n,) bounds the error of each training score plus that of the new one; see `uncovered`.
     """
-    surely = uncovered(lines, own, 1.0, rank, error)
+    for low, high in uncovered(lines, own, 1.0, rank, error):
+        if low <= 0.0 < high:
+            return high, True
     maybe = uncovered(lines, own, 1.0, rank, -error)
-    starts = [0.0, *(high for _, high in maybe)]
-    out_of_it = list(zip(starts, [*(low for low, _ in maybe), 1.0], strict=True))
-    out = []
-    at = 0.0
-    while at < 1.0:
-        for pieces, inside in ((surely, True), (out_of_it, False)):
-            last = next((high for low, high in pieces if low <= at < high), None)
-            if last is not None:
-                out.append((at, last, inside))
-                at = last
-                break
-        else:
-            break
-    return out
+    first = maybe[0][0] if maybe else 1.0
+    return (first, False) if first > 0.0 else None

@@ -123,19 +123,19 @@ def tilted_fits(
         watched = np.sort(fit.order[0][:count])
         gone = None if without is None else without[part]
         force = -unit[part, None] * rows[part]
-        found = follow(
-            fit,
-            watched,
-            force,
-            length=np.inf if infinite else 1.0,
-            corners=corners,
-            limit=without is None,
-            without=gone,
-        )
+        length = np.inf if infinite else 1.0
+        limit = without is None
+        found = follow(fit, watched, force, length=length, corners=corners, limit=limit, without=gone)
         needed = _needed(fit, count, found, gone)
         relative = _stationarity(fit, watched, found, found.position[:, None] * force, gone)
         good = found.arrived & (needed <= count) & (relative <= _TOLERANCE)
-        _keep(out, fit, part, found, good, np.abs(unit[part]))
+        at = part[good]
+        out.move[at] = found.theta[good] - fit.theta
+        out.followed[at] = True
+        out.direction[at] = found.direction[good] / np.abs(unit[at, None])
+        out.endless[at] = found.endless[good]
+        for i, j in zip(at, np.flatnonzero(good), strict=True) if corners else ():
+            out.corners[i] = found.corners[j][0] * abs(unit[i]), found.corners[j][1]
         wider = found.arrived & (needed > count)
         if wider.any():
             todo.append((part[wider], max(2 * count, min(4 * count, int(np.max(needed[wider])) + p))))
@@ -224,19 +224,6 @@ def _stationarity(
     with np.errstate(invalid="ignore"):
         relative = np.max(np.abs(e), axis=1) / np.maximum(size, 1e-300)
     return np.where(np.isnan(relative), np.inf, relative)
-
-
-def _keep(
-    out: Tilted, fit: ClippedFit, part: np.ndarray, found: Followed, good: np.ndarray, unit: np.ndarray
-) -> None:
-    """Put paths that are good among the `Tilted` fits."""
-    at = part[good]
-    out.move[at] = found.theta[good] - fit.theta
-    out.followed[at] = True
-    out.direction[at] = found.direction[good] / unit[good, None]
-    out.endless[at] = found.endless[good]
-    for i, j in zip(at, np.flatnonzero(good), strict=True) if found.corners else ():
-        out.corners[i] = found.corners[j][0] * unit[j], found.corners[j][1]
 
 
 def _made_anew(out: Tilted, fit: ClippedFit, rows: np.ndarray, tilt: np.ndarray, refit: Refit) -> None:

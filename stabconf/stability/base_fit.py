@@ -153,9 +153,7 @@ class BaseFit:
             kappa /= 4.0
         return kappa
 
-    def held(
-        self, moved: np.ndarray, off: np.ndarray, pull: float = 0.0, row: np.ndarray | None = None
-    ) -> np.ndarray | None:
+    def held(self, moved: np.ndarray, off: np.ndarray, pull: float, row: np.ndarray) -> np.ndarray | None:
         """Bounds on the moves of the rows (n,), in the smallest curvature region that surely holds the fit
         of a changed problem; None if there is none.
 
@@ -169,7 +167,7 @@ class BaseFit:
             metric = self.metric(2.0 ** math.ceil(math.log2(kappa)))
             with np.errstate(invalid="ignore"):  # a region without curvature bounds nothing
                 move = metric.start + float(off @ metric.rows)
-            if pull and row is not None:
+            if pull:
                 move += pull * float(metric.root.norms(row[None])[0])
             if not math.isfinite(move):
                 return None
@@ -239,15 +237,16 @@ def inverse_root(hessian: np.ndarray) -> InverseRoot:
     if hessian.ndim == 1:
         with np.errstate(divide="ignore"):
             return InverseRoot(np.diag(1.0 / np.sqrt(hessian)), diagonal=True)
+    nothing = InverseRoot(np.full((p, p), np.inf))
     scale = np.sqrt(np.diag(hessian))
     if not np.all(scale > 0):
-        return InverseRoot(np.full((p, p), np.inf))
+        return nothing
     try:
         root = np.linalg.cholesky(hessian / scale[:, None] / scale)
     except np.linalg.LinAlgError:
-        return InverseRoot(np.full((p, p), np.inf))
+        return nothing
     if np.min(np.diag(root)) < 1e-7:  # numerically singular: its inverse certifies nothing
-        return InverseRoot(np.full((p, p), np.inf))
+        return nothing
     return InverseRoot(linalg.solve_triangular(root, np.diag(1.0 / scale), lower=True, check_finite=False))
 
 
