@@ -12,8 +12,7 @@ import numpy as np
 
 from ..rank import Rank, Scoring
 from .base_fit import BaseFit, InverseRoot, Level, Metric
-from .constants import needs_range
-from .moves import WORN, region_growth
+from .moves import WORN, needs_range, region_growth
 
 _FAR = 100.0  # times the largest norm of a training row: up to there curvature regions are kept
 _LEAST = 1000  # rows

@@ -1,9 +1,7 @@
 """Stability bounds: how far a tilt moves every training score and the new prediction (theory, section 4).
 
 `reach` makes one of these classes by its name, for new rows around a base fit. They differ in the metric
-(the penalty alone, or with the curvature of the loss on a region that the fit provably does not leave) and
-in using the norm or the ball. Enclosures of sets ask for order statistics of bounds on the scores.
-
+(the penalty alone, or with the loss's curvature where the fit provably stays) and in using norm or ball.
 What depends on a new row through its norm alone is computed once per entry of ``grid``, and rows look it up
 by ``place``. Norms of many rows are rounded up by at most 0.4 % to an absolute grid, so that a million rows
 have some thousand entries; otherwise every row is its own entry.
@@ -19,7 +17,6 @@ from ..errors import AssumptionError, InputError
 from ..losses import Loss
 from ..rank import Rank, Scoring, kth_of_lines
 from .base_fit import BaseFit, Metric
-from .constants import largest_loss, needs_range
 
 Group = tuple[slice | np.ndarray, Metric, np.ndarray, np.ndarray]  # which, metric, norms, move
 
@@ -109,10 +106,8 @@ class Reach:
     def quantile(
         self, score: Scoring, rank: Rank, t: np.ndarray, direction: int, inner: bool = False
     ) -> np.ndarray:
-        """The order statistic of upper (``inner``: lower) bounds on the training scores (g,).
-
-        A rank that is not shared has one mass per new row, so norms must not be rounded.
-        """
+        """The order statistic of upper (``inner``: lower) bounds on the training scores (g,); with a rank
+        that is not shared norms must not be rounded."""
         out = np.empty(self.count)
         for which, metric, _, move in self.groups(t):
             move = np.where(move > metric.holds, np.inf, move)
@@ -135,11 +130,8 @@ class Reach:
 
 
 class CurvatureReach(Reach):
-    """As `Reach`, with the loss's own curvature on the smallest region that holds the move.
-
-    The norms of new rows are those of the base Hessian; a metric's `inflation` turns them into upper bounds
-    on its own.
-    """
+    """As `Reach`, with the loss's own curvature on the smallest region that holds the move; norms are those
+    of the base Hessian, which a metric's `inflation` turns into upper bounds on its own."""
 
     name = "curvature"
     widest = math.inf
@@ -173,12 +165,9 @@ class CurvatureReach(Reach):
                 yield which, metric, norms, _move(t[which], norms, metric.start)
 
     def _regions(self, pull: np.ndarray) -> tuple[list[Metric], np.ndarray]:
-        """Metrics of growing regions, and the index of the first that holds each pull ``t |x_N|``.
-
-        A region below the pull cannot hold it, and one that has lost most of its curvature is the last:
-        the answer for a row does not depend on the other rows. The index is the number of metrics where
-        none holds it.
-        """
+        """Metrics of growing regions, and the index of the first that holds each pull ``t |x_N|``, or their
+        number. A region below the pull cannot hold it, and one that has lost most of its curvature is the
+        last: the answer for a row does not depend on the other rows."""
         known = pull[np.isfinite(pull)]
         regions: list[Metric] = []
         limits: list[float] = []
@@ -200,11 +189,8 @@ class CurvatureReach(Reach):
 
 
 class BallReach(Reach):
-    """The ball form with the penalty's metric: it knows on which side each row moves.
-
-    A tilt of size t towards ``direction`` moves row i by ``direction * t * (g_i +- a_i a_N) / 2``. Cost
-    grows with n times m, memory does not.
-    """
+    """The ball form with the penalty's metric, which knows on which side each row moves: a tilt of size t
+    towards ``direction`` moves row i by ``direction * t * (g_i +- a_i a_N) / 2``."""
 
     name = "ball"
     by_norm = False
@@ -327,11 +313,9 @@ def default_bound(loss: Loss) -> str:
 
 
 def reach(base: BaseFit, rows: np.ndarray, bound: str, shared: bool = True) -> Reach:
-    """The stability bound by name for new rows (m, p) around a base fit.
-
-    ``shared`` is False where rows are more to the caller than their norms, which are then not rounded.
-    Raises `AssumptionError` where the bound's assumptions fail for this loss and penalty.
-    """
+    """The stability bound by name for new rows (m, p) around a base fit; `AssumptionError` where it does
+    not apply. ``shared`` is False where rows are more to the caller than their norms, which are then not
+    rounded."""
     if bound not in BOUNDS:
         raise InputError(f"bound={bound!r} is unknown: give one of {', '.join(BOUNDS)}")
     return BOUNDS[bound](base, rows, shared)
@@ -358,3 +342,35 @@ def _round_up(norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Norms on the grid, each once and ascending, and the place of every norm among them."""
     point, place = np.unique(np.ceil(_GRID * np.log(np.maximum(norms, 1e-300))), return_inverse=True)
     return np.exp(point / _GRID), place
+
+
+def needs_range(loss: Loss) -> bool:
+    """Whether the constants hold only for responses in the range of the training ones."""
+    return math.isinf(loss.lipschitz)
+
+
+def largest_loss(loss: Loss, spread: float) -> float:
+    """C: the largest loss of a response in the range of the training ones, and of a prediction in it."""
+    return float(np.max(loss.value(np.array([-spread, spread]))))
+
+
+def named_constants(loss: Loss, ridge: np.ndarray, spread: float, n: int) -> dict[str, float]:
+    """Constants of the mean loss over N = n + 1 rows plus ``lambda |b|^2``, by name.
+
+    ``ridge`` (p,) are the weights of half the squared coefficients in the sum over rows, and ``spread`` is
+    the range of the responses in units of the fit.
+
+    Examples
+    --------
+    >>> from stabconf.losses import LAD
+    >>> named_constants(LAD(), np.full(2, 3.0), 4.0, 14)
+    {'rho': 1.0, 'nu': inf, 'gamma': 1.0, 'lambda': 0.1, 'L_Phi': 1.0, 'C': 4.0}
+    """
+    return {
+        "rho": float(loss.lipschitz),
+        "nu": float(loss.smoothness),
+        "gamma": 1.0,
+        "lambda": float(np.min(ridge)) / (2.0 * (n + 1)),
+        "L_Phi": 1.0,
+        "C": largest_loss(loss, spread),
+    }
