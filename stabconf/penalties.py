@@ -1,8 +1,7 @@
 """Penalties on the coefficients: value, strong convexity, L1 weights (theory, section 2).
 
-A penalty turns into two vectors for a problem with ``n`` training rows: ``ridge`` (the diagonal P of
-the strong-convexity matrix) and ``lasso`` (the weight of each \\|theta_j\\|). The intercept is shrunk by
-the ridge part, never by the L1 part.
+For n training rows a penalty is two vectors: ``ridge`` (the diagonal P of the strong-convexity matrix) and
+``lasso`` (the L1 weights). The intercept is shrunk by the ridge part, never by the L1 part.
 """
 
 import math

@@ -170,9 +170,7 @@ class Peers:
 
     def open(self, alpha: float) -> bool | np.ndarray:
         """Which new rows have the whole line as their set (m,), or one flag for all."""
-        if self.weights is None:
-            return conformal_rank(alpha, self.size) > self.size
-        return np.sum(self.weights) < self.rank(alpha).mass
+        return self.place(alpha) > self.size
 
     def p(self, above: np.ndarray) -> np.ndarray:
         """p-values of new rows, one each or one for all, from whether the training scores are no smaller

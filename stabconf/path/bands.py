@@ -36,8 +36,7 @@ class BandRows:
         return rank.kth(np.max(low, axis=0)), rank.kth(np.max(high, axis=0))
 
     def level(self, theta: dict[int, np.ndarray]) -> np.ndarray:
-        """The order statistic where the fits have coefficients (m, p) under the signs of terms, ties
-        allowed for."""
+        """The order statistic at coefficients (m, p) under the signs of terms, ties allowed for."""
         scores = [sign * (self.v[sign] - theta[sign] @ self.X.T) for sign in self.terms]
         tie = np.max([ties_of(self.X, theta[sign]) for sign in self.terms], axis=0)
         return self.rank.kth(np.max(scores, axis=0)) + tie
@@ -63,8 +62,7 @@ class BandEnds:
 
     @property
     def peak(self) -> np.ndarray:
-        """The new score at the edge, or 0 (m,): between the edges of both sides it is no larger than the
-        larger of theirs."""
+        """The new score at the edge, or 0 (m,): between both edges it is no larger than at one of them."""
         own = self.w.get(self.way, self.edge)
         return self.way * (self.edge - own)
 

@@ -56,13 +56,12 @@ def follow(
     limit: bool = True,
     without: np.ndarray | None = None,
 ) -> Followed:
-    """Follow the minimiser from position 0 to ``length``, which may be infinite.
+    """Follow the minimiser from ``fit``, whose Hessian has an inverse, up to a ``length`` or without end.
 
-    All paths start at ``fit``, whose Hessian must have an inverse. ``watched`` (c,) are the rows that may
-    change sides, ascending; all inner step rows must be among them. ``force`` (B, p) is the change of minus
-    the linear term per unit of position. ``corners`` asks for the corners of the paths. ``limit`` takes
-    vanishing weights as tending to 0, so that a path which they alone hold is endless; with False they are
-    as they are. ``without`` (B,) are rows, one per path, that stay as they are at the start.
+    ``watched`` (c,) are the rows that may change sides, ascending, with all inner step rows. ``force`` (B,
+    p) is the change of minus the linear term per unit of position. ``corners`` asks for those of the paths.
+    ``limit`` takes vanishing weights as tending to 0, so that a path which they alone hold is endless.
+    ``without`` (B,) are rows, one per path, that stay as they are at the start.
     """
     batch = _Batch(fit, watched, force, length, limit)
     if without is not None:
@@ -310,11 +309,8 @@ class _Batch:
         return distance
 
     def _turn(self, lines: np.ndarray, rows: np.ndarray, onto: np.ndarray) -> None:
-        """Rows (b,) of paths (b,) go to other sides, 0 for inner rows.
-
-        A step row comes into a system as it becomes inner, and goes from it as it leaves; a coefficient of
-        the L1 part is in its system while its row is not. A soft row changes the Hessian.
-        """
+        """Rows (b,) of paths (b,) go to other sides, 0 for inner rows: a step row is in its system while it
+        is inner, a coefficient of the L1 part while its row is not, and a soft row changes the Hessian."""
         if not len(lines):
             return
         inner = onto == 0

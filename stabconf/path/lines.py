@@ -21,8 +21,7 @@ _ENTRIES = 500_000  # of arrays with one row per stretch
 
 
 def ties_of(X: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """Differences of scores that are ties at coefficients (..., p), whose products with rows have rounding
-    errors."""
+    """Differences of scores that are ties at coefficients (..., p), for rounding errors of predictions."""
     return _TIES + 1e-11 * (np.abs(theta) @ np.max(np.abs(X), axis=0, initial=0.0))
 
 
@@ -64,8 +63,7 @@ class PathScores:
     open: tuple[bool, bool]  # whether nothing is known beyond the first and the last corner
 
     def pieces(self, ranks: Sequence[Rank], near: float = 0.0) -> list[list[Piece]]:
-        """Intervals of responses that make up the sets of several ranks, of one mass each; those no further
-        apart than ``near`` are joined."""
+        """Intervals of responses that make up the sets of several ranks, of one mass each, as `merge`d."""
         rank = max(ranks, key=lambda each: each.mass)
         w = self.w
         below = np.max(self.old, axis=0) < np.max(self.new, axis=0)[:, None]
@@ -96,10 +94,8 @@ class PathScores:
         return [_union(low[count < each.mass], high[count < each.mass], near) for each in ranks]
 
     def _decided(self, most: Rank, least: Rank) -> tuple[np.ndarray, np.ndarray]:
-        """Stretches that are in the sets of all ranks (bools), and those that their ends do not decide.
-
-        The larger of lines is largest at an end; it is no smaller than the larger of their least values.
-        """
+        """Stretches that are in the sets of all ranks (bools), and those that their ends do not decide: the
+        larger of lines is largest at an end, and no smaller than the larger of their least values."""
         low, first = (np.minimum(each[:, :-1], each[:, 1:]).max(axis=0) for each in (self.old, self.new))
         high, last = (np.maximum(each[:, :-1], each[:, 1:]).max(axis=0) for each in (self.old, self.new))
         inside = (last <= least.kth(low)) | self.unknown
@@ -113,11 +109,8 @@ def uncovered(
     rank: Rank,
     slack: np.ndarray | float,
 ) -> list[Piece]:
-    """Parts of [0, length] where the rows with a smaller score than the new one lack the mass.
-
-    A row's score is the largest of its ``lines``, the new row's that of its ``own``; ``length`` may be
-    infinite, ``rank`` has one mass, and ``slack``, a number or (n,), is added to the new score.
-    """
+    """As `cells`, for one stretch, which may be infinite, and a rank of one mass; ``slack``, a number or
+    (n,), is added to the new score."""
     rows = [((start - slack)[None], rate[None]) for start, rate in lines]
     new = [(np.array([value]), np.array([change])) for value, change in own]
     return _union(*cells(rows, new, np.array([length]), rank)[1:3])

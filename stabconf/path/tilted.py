@@ -5,11 +5,6 @@ The path of a new row needs only the training rows that change sides on it, and 
 the rows near the k-th. The former are guessed, and the other rows are looked at where the path has led;
 which of them need be follows from the length of the move, as does the latter: ``|x_i' d| <= norm_i *
 length(d)`` holds for any d, at any penalty.
-
-Taking row i out of a fit is a tilt by its own slope times its row, with the row itself held out of what may
-change: n short paths instead of n fits (section 8.1). A solver's point minimises the objective plus a small
-linear term, its own stationarity residual: while that goes to 0 the path ends at the minimiser, exact but
-for rounding errors, and of smallest norm where vanishing weights, below any solver's tolerance, break ties.
 """
 
 from collections.abc import Callable, Sequence
@@ -67,8 +62,7 @@ class Tilted:
         return off
 
     def order_statistics(self, fit: ClippedFit, ranks: Sequence[Rank], score: Scoring) -> np.ndarray:
-        """Order statistics of the training rows' scores after the moves, one row per rank (len(ranks),
-        m)."""
+        """Order statistics of the training rows' scores after the moves (len(ranks), m)."""
         r = fit.r[: fit.count]
         X = fit.X[: fit.count]
         base = score.values(r)
@@ -171,9 +165,7 @@ def _begun(fit: ClippedFit, size: np.ndarray) -> list[tuple[np.ndarray, int]]:
 
 def _needed(fit: ClippedFit, count: int, found: Followed, without: np.ndarray | None) -> np.ndarray:
     """How many rows, in the order of `ClippedFit.order`, paths had to watch (B,): no other changed sides.
-
-    A row whose key is above the length of a move kept its side; the others are looked at.
-    """
+    A row whose key is above the length of a move kept its side; the others are looked at."""
     order, key = fit.order
     size = [len(theta) for _, theta in found.corners] or [1] * len(found.theta)
     theta = np.concatenate([theta for _, theta in found.corners]) if found.corners else found.theta
@@ -198,16 +190,10 @@ def _needed(fit: ClippedFit, count: int, found: Followed, without: np.ndarray | 
 
 
 def _stationarity(
-    fit: ClippedFit,
-    watched: np.ndarray,
-    found: Followed,
-    force: np.ndarray,
-    without: np.ndarray | None = None,
+    fit: ClippedFit, watched: np.ndarray, found: Followed, force: np.ndarray, without: np.ndarray | None
 ) -> np.ndarray:
-    """Stationarity residuals where paths arrived, relative to the size of their terms (B,).
-
-    ``force`` (B, p) is what was applied in all since ``fit``; ``without`` as for `follow`.
-    """
+    """Stationarity residuals where paths arrived, relative to the size of their terms (B,), of which
+    ``force`` (B, p) is what was applied in all."""
     X = fit.X[watched]
     delta = found.theta - fit.theta
     soft = fit.soft[watched] & (fit.side[watched] == 0)
@@ -249,10 +235,11 @@ def runs_away(extra: np.ndarray, theta: np.ndarray, tilt: np.ndarray, radius: fl
 
 
 def leave_one_out(fit: ClippedFit) -> tuple[np.ndarray, np.ndarray]:
-    """Moves of the coefficients when each data row goes (n, p), and which of them are known (n,).
+    """Moves of the coefficients when each data row goes (n, p), at the same weights of the penalty, and
+    which of them are known (n,): where the other rows determine the fit and the path can be trusted.
 
-    The penalty's weights stay as they are. A move is not known where the other rows do not determine the
-    fit, or a path cannot be trusted.
+    Taking a row out is a tilt by its own slope times the row, which is held out of what may change: n short
+    paths instead of n fits (theory, section 8.1).
     """
     n = fit.count
     if fit.hessian_inverse is None:
@@ -267,7 +254,11 @@ def leave_one_out(fit: ClippedFit) -> tuple[np.ndarray, np.ndarray]:
 
 
 def crossover(fit: ClippedFit) -> ClippedFit:
-    """The `ClippedFit` at the minimiser from one that is near; itself where that is no better."""
+    """The `ClippedFit` at the minimiser from one that is near; itself where that is no better.
+
+    A solver's point minimises the objective plus a small linear term, its own stationarity residual: while
+    that goes to 0 the path ends at the minimiser, of smallest norm where vanishing weights break ties.
+    """
     size = fit.gross_pull + np.max(np.abs(fit.ridge * fit.theta), initial=0.0)
     smallest = 1e-3 * np.max(np.abs(fit.extra * fit.theta), initial=0.0)
     tolerance = min(_SETTLED * size, smallest if smallest > 0 else np.inf)

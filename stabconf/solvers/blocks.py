@@ -143,9 +143,8 @@ def _by_near_rows(
 def _near(
     problem: BlockProblem, theta: np.ndarray, cut: float, near: dict[int, np.ndarray]
 ) -> tuple[Problem, float]:
-    """The problem of the rows whose residuals are at most ``cut``, and of those that were near before, with
-    the others as its tilt; and what these add to its objective while none of them changes its side.
-    ``near`` has the rows' places in each block, and is brought up to date."""
+    """The problem of the rows whose residuals are at most ``cut`` or that are ``near``, by block, which is
+    brought up to date, with the others as its tilt; and what these add while none changes its side."""
     X_near, v_near = [], []
     tilt, constant = np.zeros(len(theta)), 0.0
     for place, (X, v) in enumerate(problem.rows()):

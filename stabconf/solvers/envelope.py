@@ -36,21 +36,15 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Envelope:
-    """The objective with every kink replaced by its Moreau envelope around the last multipliers.
-
-    ``last`` is the point of the last round with its multipliers; ``eps`` the envelope's width for the rows,
-    times ``l1_unit`` (p,) for the L1 part; ``damp`` (p,) weighs a proximal term that keeps the Newton
-    system regular where the penalty does not; ``norms`` (p,) are the column norms and ``floor`` (p,) sizes
-    of the gradient that rounding errors are relative to.
-    """
+    """The objective with every kink replaced by its Moreau envelope around the last multipliers."""
 
     problem: Problem
-    last: Point
-    eps: float
-    l1_unit: np.ndarray
-    damp: np.ndarray
-    norms: np.ndarray
-    floor: np.ndarray
+    last: Point  # of the last round, with its multipliers
+    eps: float  # the envelope's width for the rows,
+    l1_unit: np.ndarray  # (p,): and what it is times for the L1 part
+    damp: np.ndarray  # (p,): weights of a proximal term where the penalty leaves Newton systems singular
+    norms: np.ndarray  # (p,): of the columns
+    floor: np.ndarray  # (p,): sizes of the gradient that rounding errors are relative to
     has_l1: bool
     has_prox: bool
 
@@ -256,7 +250,7 @@ def _wide_step(
     X: np.ndarray, w: np.ndarray, diagonal: np.ndarray, gradient: np.ndarray
 ) -> np.ndarray | None:
     """The solution (p,) of ``(diag(diagonal) + X' diag(w) X) x = gradient`` by a system of the rows; None
-    where that is no smaller, or where it would lose too many digits."""
+    where that is no smaller, or would lose digits."""
     if X.shape[1] < max(_WIDE * len(X), _MANY) or not np.all(diagonal > 0):
         return None
     if not w.any():

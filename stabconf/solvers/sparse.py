@@ -52,11 +52,7 @@ class SparseDesign:
 
     def newton_step(self, w: np.ndarray, diagonal: np.ndarray, gradient: np.ndarray) -> np.ndarray | None:
         """The solution (p,) of ``(diag(diagonal) + X' diag(w) X) x = gradient``; None where the matrix is
-        singular, or nearly so.
-
-        With ``q = m' x`` and ``t = s' x - sum(w) q``, where ``s = S' w``, it is sparse but for two rows and
-        columns.
-        """
+        singular, or nearly so. Its unknowns besides are ``q = m' x`` and ``t = s' x - sum(w) q``."""
         total, s = w.sum(), self.S.T @ w
         gram = self.S.T @ sparse.diags_array(w) @ self.S + sparse.diags_array(diagonal)
         columns = sparse.csr_array(np.column_stack([-s, -self.m]))
