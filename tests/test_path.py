@@ -17,13 +17,13 @@ from stabconf.path import (
     Polyline,
     crossover,
     decided_prefix,
-    follow,
     merge,
     polylines,
     sharpened,
-    uncovered,
 )
 from stabconf.path.clipped import Systems, system
+from stabconf.path.following import follow
+from stabconf.path.lines import uncovered
 from stabconf.rank import Rank
 from stabconf.sets.score import Score
 from stabconf.solvers import certify, minimise

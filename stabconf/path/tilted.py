@@ -267,9 +267,7 @@ def crossover(fit: ClippedFit) -> ClippedFit:
     found = follow(fit, np.arange(len(fit.X)), -fit.e[None], limit=False)
     if not found.arrived[0]:
         return fit
-    theta = found.theta[0]
-    u = found.u[0]
-    side = found.side[0]
+    theta, u, side = found.theta[0], found.u[0], found.side[0]
     r = fit.v - fit.X @ theta
     inner = (side == 0) & ~fit.soft
     if np.any(np.abs(r[inner]) > 1e-9 * (1.0 + np.abs(fit.v[inner]))):

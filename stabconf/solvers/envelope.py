@@ -70,11 +70,9 @@ class Envelope:
         total += 0.5 * self.damp @ np.square(theta - self.last.theta)
         if self.has_prox:
             total += 0.5 * self.eps * (here.u @ here.u)
-        if self.has_l1:
-            eps = self.eps * self.l1_unit
-            total += problem.lasso @ np.abs(theta + eps * (self.last.u1 - here.u1))
-            total += 0.5 * eps @ np.square(here.u1)
-        return float(total)
+        eps = self.eps * self.l1_unit
+        total += problem.lasso @ np.abs(theta + eps * (self.last.u1 - here.u1))
+        return float(total + 0.5 * eps @ np.square(here.u1))
 
     def gradient(self, here: Point) -> np.ndarray:
         """The first derivative (p,)."""
@@ -96,12 +94,9 @@ class Envelope:
         """Curvatures of the rows (n,) and of the other parts (p,)."""
         loss = self.problem.loss
         w = loss.prox_curvature(here.u, self.eps) if self.has_prox else loss.curvature(here.r)
-        w = np.minimum(w, _STEEPEST)
-        diagonal = self.problem.ridge + self.damp
-        if self.has_l1:
-            inside = np.abs(here.u1) < self.problem.lasso
-            diagonal = diagonal + np.where(inside, 1.0 / (self.eps * self.l1_unit), 0.0)
-        return w, diagonal
+        inside = np.abs(here.u1) < self.problem.lasso
+        l1 = np.where(inside, 1.0 / (self.eps * self.l1_unit), 0.0)
+        return np.minimum(w, _STEEPEST), self.problem.ridge + self.damp + l1
 
     def gradient_size(self, pull: np.ndarray, here: Point) -> np.ndarray:
         """Sizes (p,) that rounding errors of the gradient are relative to (Cauchy-Schwarz in the rows)."""

@@ -40,7 +40,7 @@ class BaseFit:
     pinned: float = 0.0
     metrics: "dict[float | None, Metric]" = field(default_factory=dict, repr=False, compare=False)
 
-    @property
+    @cached_property
     def n(self) -> int:
         """Number of training rows."""
         return len(self.problem.v)

@@ -24,22 +24,10 @@ _SURELY = 1.0 - 1e-9  # against rounding
 class FrozenFit(BaseFit):
     """A `BaseFit` with some of its rows and all of its metrics."""
 
-    count: int = field(kw_only=True)  # of training rows
-    finest: float = field(kw_only=True)  # size of the finest curvature region
-    root: InverseRoot = field(kw_only=True)  # of the base Hessian
+    n: int = field(kw_only=True)
+    base_root: InverseRoot = field(kw_only=True)
+    finest_region: float = field(kw_only=True)
     lines: list[tuple[Level, Level]] = field(kw_only=True)  # `ceilings`; empty for a Lipschitz loss
-
-    @property
-    def n(self) -> int:
-        return self.count
-
-    @property
-    def base_root(self) -> InverseRoot:
-        return self.root
-
-    @property
-    def finest_region(self) -> float:
-        return self.finest
 
     def ceilings(self, score: Scoring, rank: Rank, metric: Metric) -> list[tuple[Level, Level]]:
         return self.lines
@@ -49,7 +37,9 @@ class FrozenFit(BaseFit):
         if kappa is None or math.isinf(kappa):
             return self.metrics[kappa]
         near = [size for size in self.metrics if size and abs(size / kappa - 1.0) < 1e-6]
-        return self.metrics[near[0]] if near else Metric(self.root, kappa, np.empty(0), math.inf, math.inf)
+        if not near:
+            return Metric(self.base_root, kappa, np.empty(0), math.inf, math.inf)
+        return self.metrics[near[0]]
 
 
 def frozen_fit(
@@ -79,8 +69,9 @@ def frozen_fit(
         for kappa, metric in metrics.items():
             norms = base.norms_of(X, metric)
             rows[kappa].append(norms[kept])
-            rates = score.norms(norms[lower])
-            stay[kappa] = min(stay[kappa], _least_move(level - values[lower], rates))
+            with np.errstate(divide="ignore", invalid="ignore"):  # moves at which scores reach the level
+                moves = (level - values[lower]) / score.norms(norms[lower])
+            stay[kappa] = float(np.min(np.where(np.isnan(moves), 0.0, moves), initial=stay[kappa]))
     near = np.concatenate(residuals)
     values, among = score.values(near), Rank(int(rank.mass) - below)
     slim: dict[float | None, Metric] = {}
@@ -96,19 +87,12 @@ def frozen_fit(
         base.centre,
         base.scale,
         metrics=slim,
-        count=base.n,
-        finest=base.finest_region if bound == "curvature" else 1.0,
-        root=base.base_root,
+        n=base.n,
+        finest_region=base.finest_region if bound == "curvature" else 1.0,
+        base_root=base.base_root,
         lines=base.ceilings(score, rank, metrics[widest]) if needs_range(base.problem.loss) else [],
     )
     return made, below
-
-
-def _least_move(room: np.ndarray, rates: np.ndarray) -> float:
-    """The smallest move at which a score with ``room`` below a level reaches it."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        stay = np.nan_to_num(room / rates, nan=0.0, posinf=math.inf)
-    return float(np.min(stay, initial=math.inf))
 
 
 def _regions(base: BaseFit) -> dict[float | None, Metric]:

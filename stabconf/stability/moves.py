@@ -233,13 +233,9 @@ class PaperReach(Reach):
     """The paper's own constants, with their assumptions; they bound the move between the fits at any two
     responses, so they do not depend on the tilt.
 
-    - A Lipschitz loss and a ridge penalty: tau_i = 2 rho a_i a_N.
-    - A nu-smooth loss, a ridge penalty with nu a_N^2 < 1 ("nu < lambda"), and losses of at most C:
-      tau_i = 2 sqrt(2 nu C) a_i a_N / (1 - nu a_N^2).
-    - A strongly convex loss without penalty, in prediction space: tau_i = 2 rho / mu for every row.
-
-    C is the loss of the range of the training responses, which bounds the losses for responses and a
-    prediction in it; the slope is then at most rho = sqrt(2 nu C), also where the loss is not Lipschitz.
+    A ridge penalty takes a Lipschitz loss, or a nu-smooth one with nu a_N^2 < 1 ("nu < lambda") and losses
+    of at most C, that of the range of the training responses: slopes are then at most sqrt(2 nu C). Without
+    penalty a strongly convex loss is bounded in prediction space, all rows alike. `formula` has each tau_i.
     """
 
     name = "paper"
