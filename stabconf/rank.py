@@ -199,26 +199,20 @@ def kth_of_lines(offset: np.ndarray, slope: np.ndarray, rank: Rank, r: np.ndarra
     finite = np.isfinite(r)
     out = np.where(r > 0, np.inf, -np.inf)
     order = np.flatnonzero(finite)[np.argsort(r[finite])]
-    ordered = np.empty(len(order))
-    _narrow(np.asarray(offset), np.asarray(slope), rank.take(order), r[order], ordered)
-    out[order] = ordered
+    out[order] = _narrow(np.asarray(offset), np.asarray(slope), rank.take(order), r[order])
     return out
 
 
-def _narrow(offset: np.ndarray, slope: np.ndarray, rank: Rank, r: np.ndarray, out: np.ndarray) -> None:
-    """Fill ``out`` for ascending ``r``; see `kth_of_lines`."""
-    if len(r) == 0:
-        return
+def _narrow(offset: np.ndarray, slope: np.ndarray, rank: Rank, r: np.ndarray) -> np.ndarray:
+    """`kth_of_lines` for ascending ``r``."""
     if len(r) * len(offset) <= _DIRECT:
-        out[:] = rank.kth(offset + r[:, None] * slope)
-        return
+        return rank.kth(offset + r[:, None] * slope)
     if r[0] == r[-1]:
-        out[:] = rank.kth(offset + r[0] * slope)
-        return
+        return np.broadcast_to(rank.kth(offset + r[0] * slope), len(r))
     rows, near = rank.window(offset + r[0] * slope, offset + r[-1] * slope)
     half = len(r) // 2
-    for part in (slice(None, half), slice(half, None)):
-        _narrow(offset[rows], slope[rows], near.take(part), r[part], out[part])
+    halves = slice(None, half), slice(half, None)
+    return np.concatenate([_narrow(offset[rows], slope[rows], near.take(part), r[part]) for part in halves])
 
 
 def kth_of_blocks(

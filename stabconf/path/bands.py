@@ -63,8 +63,7 @@ class BandEnds:
     @property
     def peak(self) -> np.ndarray:
         """The new score at the edge, or 0 (m,): between both edges it is no larger than at one of them."""
-        own = self.w.get(self.way, self.edge)
-        return self.way * (self.edge - own)
+        return self.way * (self.edge - self.w.get(self.way, self.edge))
 
     def ends(self, rows: BandRows) -> np.ndarray:
         """Ends of sets that hold the edge (m,)."""

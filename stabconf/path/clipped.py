@@ -16,6 +16,8 @@ from scipy import linalg
 
 from ..solvers import Problem, Solution
 
+Matrix = Callable[[int, np.ndarray], np.ndarray]  # of the system of a path, for some of its unknowns
+
 _TERMS = 40, 0.5  # in all, and per unknown: above both an inverse is made anew
 
 
@@ -179,12 +181,7 @@ class Systems:
     """
 
     def __init__(
-        self,
-        at: np.ndarray,
-        inverse: np.ndarray,
-        inside: np.ndarray,
-        force: np.ndarray,
-        matrix: Callable[[int, np.ndarray], np.ndarray],
+        self, at: np.ndarray, inverse: np.ndarray, inside: np.ndarray, force: np.ndarray, matrix: Matrix
     ) -> None:
         self.matrix = matrix
         self.inside = inside

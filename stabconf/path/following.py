@@ -101,12 +101,10 @@ def follow(
 
 def _by_path(seen: list[tuple[np.ndarray, np.ndarray, np.ndarray]], total: int) -> list[Corners]:
     """Corners path by path, from those of all paths step by step."""
-    paths = np.concatenate([index for index, _, _ in seen])
+    paths, position, theta = (np.concatenate(each) for each in zip(*seen, strict=True))
     order = np.argsort(paths, kind="stable")
-    position = np.concatenate([each for _, each, _ in seen])[order]
-    theta = np.concatenate([each for _, _, each in seen])[order]
     cuts = np.searchsorted(paths[order], np.arange(1, total))
-    return list(zip(np.split(position, cuts), np.split(theta, cuts), strict=True))
+    return list(zip(np.split(position[order], cuts), np.split(theta[order], cuts), strict=True))
 
 
 class _Batch:

@@ -80,7 +80,8 @@ class Envelope:
 
     def hessian(self, here: Point) -> np.ndarray:
         """The second derivative (p, p)."""
-        return hessian_of(self.problem.X, *self._curvature(here))
+        w, diagonal = self._curvature(here)
+        return gram(self.problem.X, w) + np.diag(diagonal)
 
     def newton_step(self, here: Point, gradient: np.ndarray) -> np.ndarray:
         """The inverse of the second derivative, times the gradient (p,), by what suits the design."""
@@ -88,7 +89,7 @@ class Envelope:
         found = _wide_step(X, w, diagonal, gradient)
         if found is None and sparse is not None:
             found = sparse.newton_step(w, diagonal, gradient)
-        return newton_step(hessian_of(X, w, diagonal), gradient) if found is None else found
+        return newton_step(gram(X, w) + np.diag(diagonal), gradient) if found is None else found
 
     def _curvature(self, here: Point) -> tuple[np.ndarray, np.ndarray]:
         """Curvatures of the rows (n,) and of the other parts (p,)."""
@@ -220,13 +221,6 @@ def gram(X: np.ndarray, w: np.ndarray) -> np.ndarray:
         part = X[block] * np.sqrt(w[block, None])
         total += part.T @ part
     return total
-
-
-def hessian_of(X: np.ndarray, w: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
-    """``X' diag(w) X + diag(diagonal)`` (p, p)."""
-    hessian = gram(X, w)
-    hessian.flat[:: len(hessian) + 1] += diagonal
-    return hessian
 
 
 def newton_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:

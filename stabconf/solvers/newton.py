@@ -92,15 +92,8 @@ def _subsample(problem: Problem, size: int) -> Problem:
     """The problem on evenly spaced rows, weighted so that its minimiser is near the full one."""
     n = len(problem.v)
     rows = np.linspace(0, n - 1, size).astype(int)
-    share = size / n
-    return replace(
-        problem,
-        X=problem.X[rows],
-        v=problem.v[rows],
-        ridge=problem.ridge * share,
-        lasso=problem.lasso * share,
-        tilt=problem.tilt * share,
-    )
+    ridge, lasso, tilt = (each * (size / n) for each in (problem.ridge, problem.lasso, problem.tilt))
+    return Problem(problem.X[rows], problem.v[rows], problem.loss, ridge, lasso, tilt)
 
 
 def _working_set(problem: Problem, theta: np.ndarray, size: int, max_iter: int) -> tuple[Point, int]:
@@ -161,10 +154,8 @@ def multipliers_method(
         target = 1e-14 if one_stage else min(loosest, (stage.eps / size) ** 2)
         here, steps = inner(stage, target, max_iter - nit)
         nit += steps
-        candidates = [here]
         narrow = one_stage or stage.eps <= _FINISH * size
-        if narrow and not one_stage:
-            candidates.insert(0, finish(problem, here))
+        candidates = [finish(problem, here), here] if narrow and not one_stage else [here]
         stalled += narrow and math.isfinite(least)
         for candidate in candidates:
             merit = stage.merit(candidate) if narrow else math.inf
@@ -248,13 +239,8 @@ def _polish(problem: Problem, here: Point) -> Point:
     free = np.flatnonzero(np.abs(here.u1) >= problem.lasso)
     theta = np.zeros(len(here.theta))
     theta[free] = here.theta[free]
-    part = replace(
-        problem,
-        X=problem.X[:, free],
-        ridge=problem.ridge[free],
-        lasso=np.zeros(len(free)),
-        tilt=(problem.tilt + here.u1)[free],
-    )
+    tilt = (problem.tilt + here.u1)[free]
+    part = Problem(problem.X[:, free], problem.v, problem.loss, problem.ridge[free], 0.0 * tilt, tilt)
     stage = envelope_of(part, start_at(part, theta[free]), 1.0)
     if not np.all(np.abs(problem.loss.derivative(stage.last.r)) < 1e100):  # as exponentials may be
         return here

@@ -185,11 +185,6 @@ class BaseFit:
         """Shape of the curvature regions: row norms in the base Hessian's inverse norm (n,)."""
         return self.base_root.norms(self.problem.X)
 
-    @cached_property
-    def largest_width(self) -> float:
-        """The largest of `widths`."""
-        return self.largest(lambda X, r: self.widths_of(X))
-
 
 @dataclass(frozen=True)
 class BlockFit(BaseFit):

@@ -103,12 +103,11 @@ def _regions(base: BaseFit) -> dict[float | None, Metric]:
     if math.isinf(steepest):
         largest = 10.0 * np.max(np.abs(base.solution.r))
         steepest = float(max(base.slope(largest, -1), base.slope(largest, 1)))
-    pull = _FAR * steepest * base.largest_width
+    pull = _FAR * steepest * base.largest(lambda X, r: base.widths_of(X))
     out: dict[float | None, Metric] = {}
     kappa = base.finest_region
     while kappa < math.inf:
-        metric = base.metric(kappa)
-        out[kappa] = metric
+        out[kappa] = metric = base.metric(kappa)
         if kappa >= pull and (metric.worn >= WORN or metric.limit > pull):
             break
         kappa *= region_growth(base.n)

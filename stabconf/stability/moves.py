@@ -51,7 +51,9 @@ class Reach:
         self.grid = self._norms(rows)
         self.place = np.arange(len(rows))
         if shared and self.by_norm and len(rows) > _MANY:
-            self.grid, self.place = _round_up(self.grid)
+            points = np.ceil(_GRID * np.log(np.maximum(self.grid, 1e-300)))
+            points, self.place = np.unique(points, return_inverse=True)
+            self.grid = np.exp(points / _GRID)
         self.count = len(self.grid)
         self._groups_at: tuple[np.ndarray, list[Group]] | None = None
 
@@ -332,12 +334,6 @@ def _move(t: np.ndarray | float, norms: np.ndarray, start: float = 0.0) -> np.nd
     with np.errstate(invalid="ignore"):
         move = t * norms + start
     return np.where(np.isnan(move), np.where(norms == 0, start, np.inf), move)
-
-
-def _round_up(norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Norms on the grid, each once and ascending, and the place of every norm among them."""
-    point, place = np.unique(np.ceil(_GRID * np.log(np.maximum(norms, 1e-300))), return_inverse=True)
-    return np.exp(point / _GRID), place
 
 
 def needs_range(loss: Loss) -> bool:
