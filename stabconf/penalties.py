@@ -1,8 +1,7 @@
 """Penalties on the coefficients: value, strong convexity, L1 weights (theory, section 2).
 
-A penalty turns into two vectors for a problem with ``n`` training rows: ``ridge`` (the diagonal P of
-the strong-convexity matrix) and ``lasso`` (the weight of each \\|theta_j\\|). The intercept is shrunk by
-the ridge part, never by the L1 part.
+For n training rows a penalty is two vectors: ``ridge`` (the diagonal P of the strong-convexity matrix) and
+``lasso`` (the L1 weights). The intercept is shrunk by the ridge part, never by the L1 part.
 """
 
 import math
@@ -12,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .checks import is_number
+from .checks import check_numbers, is_number
 from .errors import InputError, InputTypeError
 
 _JOINT = ("group", "fused", "nuclear", "variation", "trend", "owl", "sorted")  # of several coefficients
@@ -146,8 +145,4 @@ def _check_strength(value: object) -> float:
 
 def _check_l1_ratio(value: object) -> float:
     fix = "give a number from 0 (ridge) to 1 (lasso)"
-    if not is_number(value):
-        raise InputTypeError(f"l1_ratio={value!r} is a {type(value).__name__}: {fix}")
-    if not 0 <= value <= 1:
-        raise InputError(f"l1_ratio={value!r} is not allowed: {fix}")
-    return float(value)
+    return check_numbers([value], "l1_ratio", lambda share: 0 <= share <= 1, fix)[0][0]

@@ -25,30 +25,17 @@ class Scoring(Protocol):
 
     @property
     def sign(self) -> int: ...
-
     def values(self, r: np.ndarray, rows: Some = EVERY) -> np.ndarray: ...
-
     def norms(self, norms: np.ndarray, rows: Some = EVERY) -> np.ndarray: ...
-
     def range(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
-
     def lines(
         self, r: np.ndarray, rate: np.ndarray, rows: Some = EVERY
     ) -> list[tuple[np.ndarray, np.ndarray]]: ...
-
-    def own_values(self, e: np.ndarray, own: np.ndarray | float = 1.0) -> np.ndarray: ...
-
     def own_lines(self, e: float, rate: float, own: float = 1.0) -> list[tuple[float, float]]: ...
 
 
 def ceil_rank(share: float, count: int) -> int:
-    """``ceil(share * count)``, guarded against floating point: (1 - 0.7) * 10 counts as 3.
-
-    Examples
-    --------
-    >>> ceil_rank(1 - 0.7, 10), ceil_rank(0.9, 11)
-    (3, 10)
-    """
+    """``ceil(share * count)``, guarded against floating point: (1 - 0.7) * 10 counts as 3."""
     product = share * count
     return math.ceil(product - 1e-12 * max(1.0, product))
 
@@ -66,22 +53,11 @@ def conformal_rank(alpha: float, n: int) -> int:
 
 @dataclass(frozen=True)
 class Rank:
-    """An order statistic of the training scores: the smallest one up to which rows of a mass lie.
+    """An order statistic of the training scores: the smallest one up to which rows of a mass lie."""
 
-    Attributes
-    ----------
-    mass : int, float or (m,) array
-        The rank k where every row counts once; else the weight that must lie at or below the order
-        statistic, one for all new rows or one each.
-    which : (c,) array of int or None
-        The rows that count; None for all.
-    weights : (c,) array or None
-        Their weights, positive; None where each counts once.
-    """
-
-    mass: int | float | np.ndarray
-    which: np.ndarray | None = None
-    weights: np.ndarray | None = None
+    mass: int | float | np.ndarray  # k where every row counts once; else a weight, or one per new row (m,)
+    which: np.ndarray | None = None  # the rows that count (c,); None for all
+    weights: np.ndarray | None = None  # theirs (c,), positive; None where each counts once
 
     def of(self, values: np.ndarray) -> np.ndarray:
         """The values (..., n) of the rows that count (..., c)."""
@@ -90,14 +66,7 @@ class Rank:
 
     def kth(self, values: np.ndarray) -> np.ndarray:
         """The order statistic of values (..., n), or (m, n) or (n,) for a mass of each new row; ``inf``
-        where the rows have less than the mass.
-
-        Examples
-        --------
-        >>> scores = np.array([3.0, 1.0, 2.0])
-        >>> float(Rank(2).kth(scores)), float(Rank(0.6, weights=np.array([1.0, 0.2, 0.3])).kth(scores))
-        (2.0, 3.0)
-        """
+        where the rows have less than the mass."""
         values = self.of(values)
         if self.weights is None:
             return kth_smallest(values, int(self.mass))
@@ -119,14 +88,8 @@ class Rank:
         return order if self.which is None else self.which[order], np.searchsorted(reached, self.mass)
 
     def window(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, "Rank"]:
-        """The rows that can be the order statistic of scores between two bounds (n,).
-
-        Returns
-        -------
-        rows : (w,) array of int
-        rank : Rank
-            The same order statistic among these rows alone.
-        """
+        """The rows (w,) that can be the order statistic of scores between two bounds (n,), and the same
+        order statistic among these alone."""
         low, high = self.of(low), self.of(high)
         masses = np.min(self.mass), np.max(self.mass)
         least, most = (replace(self, which=None, mass=mass) for mass in masses)
@@ -158,24 +121,12 @@ class Rank:
 
 @dataclass(frozen=True)
 class Peers:
-    """The training rows that new rows are ranked among, and how much each counts (theory, section 7).
+    """The training rows that new rows are ranked among, and how much each counts (theory, section 7)."""
 
-    Attributes
-    ----------
-    count : int
-        Number of training rows.
-    which : (c,) array of int or None
-        Those that count: a group's; None for all.
-    weights : (c,) array or None
-        Likelihood ratios at those rows, not negative; None where each counts once.
-    own : (m,) array or None
-        The same at the new rows.
-    """
-
-    count: int
-    which: np.ndarray | None = None
-    weights: np.ndarray | None = None
-    own: np.ndarray | None = None
+    count: int  # number of training rows
+    which: np.ndarray | None = None  # those that count (c,): a group's; None for all
+    weights: np.ndarray | None = None  # likelihood ratios there (c,), >= 0; None where each counts once
+    own: np.ndarray | None = None  # the same at the new rows (m,)
 
     @property
     def size(self) -> int:
@@ -203,9 +154,8 @@ class Peers:
     def among(self, rows: np.ndarray) -> "Peers":
         """The same where only some training rows have scores, in this order."""
         if self.which is None:
-            return replace(
-                self, count=len(rows), weights=None if self.weights is None else self.weights[rows]
-            )
+            weights = None if self.weights is None else self.weights[rows]
+            return replace(self, count=len(rows), weights=weights)
         place = np.full(self.count, -1)
         place[rows] = np.arange(len(rows))
         place = place[self.which]
@@ -215,9 +165,7 @@ class Peers:
 
     def open(self, alpha: float) -> bool | np.ndarray:
         """Which new rows have the whole line as their set (m,), or one flag for all."""
-        if self.weights is None:
-            return conformal_rank(alpha, self.size) > self.size
-        return np.sum(self.weights) < self.rank(alpha).mass
+        return self.place(alpha) > self.size
 
     def p(self, above: np.ndarray) -> np.ndarray:
         """p-values of new rows, one each or one for all, from whether the training scores are no smaller
@@ -241,53 +189,30 @@ def kth_smallest(values: np.ndarray, k: int) -> np.ndarray:
 
 
 def kth_of_lines(offset: np.ndarray, slope: np.ndarray, rank: Rank, r: np.ndarray) -> np.ndarray:
-    """The exact order statistic of ``offset + r_j * slope`` for every ``r_j``.
+    """The exact order statistic of ``offset + r_j * slope`` (n,), slopes not negative, for every r (m,).
 
     The r are sorted and halved; between two of them only the lines that reach the window of the order
     statistic can be it, so each half goes on with few lines. Cost and memory grow with n + m, not
     with n times m.
-
-    Parameters
-    ----------
-    offset, slope : (n,) arrays
-        Slopes must not be negative.
-    rank : Rank
-        With one mass for all r, or one each.
-    r : (m,) array
-
-    Returns
-    -------
-    (m,) array
-
-    Examples
-    --------
-    >>> kth_of_lines(np.array([1.0, 2.0]), np.array([2.0, 0.0]), Rank(1), np.array([0.0, 3.0]))
-    array([1., 2.])
     """
     r = np.asarray(r, dtype=float)
     finite = np.isfinite(r)
     out = np.where(r > 0, np.inf, -np.inf)
     order = np.flatnonzero(finite)[np.argsort(r[finite])]
-    ordered = np.empty(len(order))
-    _narrow(np.asarray(offset), np.asarray(slope), rank.take(order), r[order], ordered)
-    out[order] = ordered
+    out[order] = _narrow(np.asarray(offset), np.asarray(slope), rank.take(order), r[order])
     return out
 
 
-def _narrow(offset: np.ndarray, slope: np.ndarray, rank: Rank, r: np.ndarray, out: np.ndarray) -> None:
-    """Fill ``out`` for ascending ``r``; see `kth_of_lines`."""
-    if len(r) == 0:
-        return
+def _narrow(offset: np.ndarray, slope: np.ndarray, rank: Rank, r: np.ndarray) -> np.ndarray:
+    """`kth_of_lines` for ascending ``r``."""
     if len(r) * len(offset) <= _DIRECT:
-        out[:] = rank.kth(offset + r[:, None] * slope)
-        return
+        return rank.kth(offset + r[:, None] * slope)
     if r[0] == r[-1]:
-        out[:] = rank.kth(offset + r[0] * slope)
-        return
+        return np.broadcast_to(rank.kth(offset + r[0] * slope), len(r))
     rows, near = rank.window(offset + r[0] * slope, offset + r[-1] * slope)
     half = len(r) // 2
-    for part in (slice(None, half), slice(half, None)):
-        _narrow(offset[rows], slope[rows], near.take(part), r[part], out[part])
+    halves = slice(None, half), slice(half, None)
+    return np.concatenate([_narrow(offset[rows], slope[rows], near.take(part), r[part]) for part in halves])
 
 
 def kth_of_blocks(
@@ -296,13 +221,7 @@ def kth_of_blocks(
     """Order statistics of n values that come in blocks, as often as asked; ``inf`` for a rank above n.
 
     ``sample`` (m,) are some of the values, that tell between which others an order statistic is likely to
-    lie. Only those in between are kept, the rest is counted: exact whatever the sample, in one pass mostly.
-
-    Examples
-    --------
-    >>> values = np.array([5.0, 1.0, 4.0, 2.0, 3.0])
-    >>> kth_of_blocks(lambda: [values[:2], values[2:]], values[:2], 5, [2, 5, 6])
-    [2.0, 5.0, inf]
+    lie. Those in between are kept, each once, the others counted: exact, mostly in one pass.
     """
     ordered = np.concatenate([[-np.inf], np.sort(sample), [np.inf]])
     found = {rank: math.inf for rank in ranks if rank > n}
@@ -314,22 +233,16 @@ def kth_of_blocks(
             off = away * math.sqrt(share * (1.0 - share) * len(sample)) + 1.0
             place = share * len(sample) + 0.5 + off * np.array([-1.0, 1.0])
             ends.append(ordered[np.clip([place[0], place[1] + 1.0], 0, len(ordered) - 1).astype(int)])
-        below, at_low, at_high = np.zeros((3, len(left)), dtype=int)
-        inside: list[list[np.ndarray]] = [[] for _ in left]
+        below = np.zeros(len(left), dtype=int)
+        inside: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in left]
         for values in blocks():
             for j, (low, high) in enumerate(ends):
                 below[j] += np.count_nonzero(values < low)
-                at_low[j] += np.count_nonzero(values == low)
-                at_high[j] += np.count_nonzero(values == high)
-                inside[j].append(values[(values > low) & (values < high)])
+                near = values[(values >= low) & (values <= high)]
+                inside[j].append(np.unique(near, return_counts=True))
         for j, rank in enumerate(left):
-            kept = np.concatenate(inside[j])
-            first, last = below[j] + at_low[j], below[j] + at_low[j] + len(kept)
-            if below[j] < rank <= first:
-                found[rank] = float(ends[j][0])
-            elif first < rank <= last:
-                found[rank] = float(kth_smallest(kept, int(rank - first)))
-            elif last < rank <= last + at_high[j]:
-                found[rank] = float(ends[j][1])
+            kept, times = (np.concatenate(each) for each in zip(*inside[j], strict=True))
+            if below[j] < rank <= below[j] + np.sum(times):
+                found[rank] = float(Rank(rank - below[j], weights=times).kth(kept))
         away *= 8.0
     return [found[rank] for rank in ranks]

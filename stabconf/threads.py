@@ -7,7 +7,6 @@ scipy carry a pool each: beside other work a fit takes many times as long. So th
 
 import threading
 from contextlib import ContextDecorator
-from types import TracebackType
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -31,9 +30,7 @@ class _OneThread(ContextDecorator):
                 self._release()
             self._inside += 1
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         with self._lock:
             self._inside -= 1
             if not self._inside:

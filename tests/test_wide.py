@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 import stabconf
 from stabconf.losses import LAD, Huber, LogCosh, Quantile, Squared
-from stabconf.path import follow
+from stabconf.path.following import follow
 from stabconf.solvers import Problem, envelope, minimise
 
 CLIPPED = [LAD(), Quantile(0.8), Huber(), Squared()]

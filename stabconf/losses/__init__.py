@@ -32,13 +32,7 @@ LOSSES: dict[str, type[Loss]] = {
 
 
 def as_loss(loss: object) -> Loss:
-    """The loss object for a name or an object.
-
-    Examples
-    --------
-    >>> as_loss("huber")
-    Huber(d=1.345)
-    """
+    """The loss object for a name or an object."""
     if isinstance(loss, Loss):
         return loss
     if isinstance(loss, type) and issubclass(loss, Loss):

@@ -1,8 +1,6 @@
 """What every loss declares, and what losses share (theory, section 2).
 
-A loss is a convex function of one residual and never sees the design. Methods and solvers ask it for what
-they need by name and refuse a loss that does not declare it; a test holds every registered loss to its
-declarations.
+Methods and solvers ask for what they need by name and refuse a loss that does not declare it.
 """
 
 import math

@@ -70,10 +70,7 @@ class LAD(_Step):
     """
 
     name: ClassVar[str] = "lad"
-
-    @property
-    def slopes(self) -> tuple[float, float]:
-        return (1.0, 1.0)
+    slopes = (1.0, 1.0)
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,7 @@ class LogCosh(FallingCurvature):
 
     g: float = 1.0
     name: ClassVar[str] = "logcosh"
+    slopes = (1.0, 1.0)
     bends_once: ClassVar[bool] = True
     degree: ClassVar[float] = 1.0
 
@@ -156,10 +157,6 @@ class LogCosh(FallingCurvature):
 
     def in_unit(self, unit: float) -> Self:
         return replace(self, g=self.g * unit)
-
-    @property
-    def slopes(self) -> tuple[float, float]:
-        return (1.0, 1.0)
 
     def value(self, r: ArrayLike) -> np.ndarray:
         size = np.abs(r) / self.g

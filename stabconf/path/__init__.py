@@ -3,8 +3,7 @@
 from .bands import BandEnds, BandPath, BandRows, ends_within
 from .chords import chord_fits
 from .clipped import ClippedFit
-from .following import follow
-from .lines import Piece, decided_prefix, merge, ties_of, uncovered
+from .lines import Piece, decided_prefix, merge, ties_of
 from .polyline import Polyline, polylines
 from .tilted import Tilted, both_ways, crossover, leave_one_out, runs_away, sharpened, tilted_fits
 
@@ -21,7 +20,6 @@ __all__ = [
     "crossover",
     "decided_prefix",
     "ends_within",
-    "follow",
     "leave_one_out",
     "merge",
     "polylines",
@@ -29,5 +27,4 @@ __all__ = [
     "sharpened",
     "ties_of",
     "tilted_fits",
-    "uncovered",
 ]

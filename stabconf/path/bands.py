@@ -16,22 +16,11 @@ from .polyline import Polyline, Ray
 
 @dataclass(frozen=True)
 class BandRows:
-    """Training rows that can decide, and the terms of their scores.
+    """Training rows that can decide, and their scores' terms: -1 for ``q_lo - y``, 1 for ``y - q_hi``."""
 
-    Attributes
-    ----------
-    X : (c, p) array
-    v : dict
-        Responses (c,) in the units of the lower fit under -1, of the upper one under 1.
-    rank : Rank
-        Of the order statistic, among these rows.
-    terms : tuple of int
-        Terms of the score: -1 for ``q_lo - y``, 1 for ``y - q_hi``.
-    """
-
-    X: np.ndarray
-    v: dict[int, np.ndarray]
-    rank: Rank
+    X: np.ndarray  # (c, p)
+    v: dict[int, np.ndarray]  # responses (c,) in units of the lower fit under -1, of the upper one under 1
+    rank: Rank  # among these rows
     terms: tuple[int, ...]
 
     def range(self, paths: dict[int, list[Polyline]], new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -47,8 +36,7 @@ class BandRows:
         return rank.kth(np.max(low, axis=0)), rank.kth(np.max(high, axis=0))
 
     def level(self, theta: dict[int, np.ndarray]) -> np.ndarray:
-        """The order statistic where the fits have coefficients (m, p) under the signs of terms, ties
-        allowed for."""
+        """The order statistic at coefficients (m, p) under the signs of terms, ties allowed for."""
         scores = [sign * (self.v[sign] - theta[sign] @ self.X.T) for sign in self.terms]
         tie = np.max([ties_of(self.X, theta[sign]) for sign in self.terms], axis=0)
         return self.rank.kth(np.max(scores, axis=0)) + tie
@@ -56,24 +44,12 @@ class BandRows:
 
 @dataclass(frozen=True)
 class BandEnds:
-    """Both fits where their paths end on one side, for many new rows.
+    """Both fits where their paths end on one side, for many new rows."""
 
-    Attributes
-    ----------
-    way : int
-        -1 for responses below both paths, 1 for those above.
-    theta : dict
-        Coefficients (m, p) under the sign of each term of the score.
-    w : dict
-        Responses (m,) at which each path ends, in units of the upper fit.
-    edge : (m,) array
-        The farther of these.
-    """
-
-    way: int
-    theta: dict[int, np.ndarray]
-    w: dict[int, np.ndarray]
-    edge: np.ndarray
+    way: int  # -1 for responses below both paths, 1 for those above
+    theta: dict[int, np.ndarray]  # coefficients (m, p) under the sign of each term of the score
+    w: dict[int, np.ndarray]  # responses (m,) at which each path ends, in units of the upper fit
+    edge: np.ndarray  # (m,): the farther of these
 
     @classmethod
     def of(cls, paths: dict[int, list[Polyline]], way: int, shift: float) -> "BandEnds":
@@ -86,10 +62,8 @@ class BandEnds:
 
     @property
     def peak(self) -> np.ndarray:
-        """The new score at the edge, or 0 (m,): between the edges of both sides it is no larger than the
-        larger of theirs."""
-        own = self.w.get(self.way, self.edge)
-        return self.way * (self.edge - own)
+        """The new score at the edge, or 0 (m,): between both edges it is no larger than at one of them."""
+        return self.way * (self.edge - self.w.get(self.way, self.edge))
 
     def ends(self, rows: BandRows) -> np.ndarray:
         """Ends of sets that hold the edge (m,)."""
@@ -111,26 +85,15 @@ def ends_within(ways: dict[int, BandEnds], rows: BandRows) -> tuple[np.ndarray, 
 class BandPath:
     """Both fits of the augmented sample as functions of the new response.
 
-    Attributes
-    ----------
-    w : (K,) array
-        Responses at the corners of either path, ascending, in units of the upper fit.
-    theta, e : dict
-        Coefficients (K, p) and new residuals (K,) of the lower fit under -1 and of the upper one under 1.
-    rays : dict
-        Movements ``(theta, e)`` per unit of response, below the first and above the last corner.
-    unknown : (K - 1,) array of bool
-        Stretches that nothing is known of.
-    open : pair of bool
-        Whether nothing is known beyond the first and the last corner.
+    What belongs to the lower fit is under -1, to the upper one under 1.
     """
 
-    w: np.ndarray
-    theta: dict[int, np.ndarray]
-    e: dict[int, np.ndarray]
-    rays: dict[int, list[Ray]]
-    unknown: np.ndarray
-    open: tuple[bool, bool]
+    w: np.ndarray  # (K,): responses at the corners of either path, ascending, in units of the upper fit
+    theta: dict[int, np.ndarray]  # coefficients (K, p)
+    e: dict[int, np.ndarray]  # new residuals (K,)
+    rays: dict[int, list[Ray]]  # movements per unit of response, below the first and above the last corner
+    unknown: np.ndarray  # (K - 1,) bools: stretches that nothing is known of
+    open: tuple[bool, bool]  # whether nothing is known beyond the first and the last corner
 
     @classmethod
     def of(cls, paths: dict[int, Polyline], shift: float) -> "BandPath":

@@ -28,9 +28,7 @@ def chord_fits(
     The problem has no L1 part; ``inverse`` (p, p) is that of the base fit's Hessian, ``theta`` (B, p)
     are starts. ``without`` (B,) are rows, one for each fit, that it does not see.
     """
-    X = problem.X
-    v = problem.v
-    loss = problem.loss
+    X, v, loss = problem.X, problem.v, problem.loss
     lines = np.arange(len(theta))
     best = np.full(len(theta), np.inf)
 

@@ -1,16 +1,10 @@
-"""Objectives whose slopes are clipped lines, so that their minimiser moves piecewise linearly.
+"""Objectives whose slopes are clipped lines, so that their minimiser moves piecewise linearly (theory,
+section 5).
 
-LAD, quantile, Huber and squared loss and the L1 penalty are all of one kind: a row's slope is
-``clip(r, -down, up)`` where the row is soft, else a step from ``-down`` to ``up``. A row is *inner* while
-its slope is strictly between its bounds: a step row is then fitted exactly (its residual is 0), and a soft
-one adds ``x x'`` to the Hessian. Outer rows pull with a constant force. ``|theta_j|`` is one more step row,
-with ``x = e_j`` and response 0.
-
-With H the Hessian and Z the data rows that are fitted exactly, a force moves the minimiser by
-``H d - X_Z' dm = force`` and ``X_Z d = 0`` (theory, section 5): one system K = [[H, X_Z'], [X_Z, 0]] among
-the coefficients that the L1 part does not hold at 0 and the rows Z, with unknowns d and -dm. A row that
-changes sides brings a row and column of K in, takes them out, or changes H; either way the inverse changes
-by a term of rank one. So `Systems` keeps one inverse that all paths share, and the terms of each path.
+For LAD, quantile, Huber and squared loss and the L1 penalty a row's slope is ``clip(r, -down, up)`` where
+the row is soft, else a step from ``-down`` to ``up``. While it is strictly between its bounds the row is
+*inner*: a step row is then fitted exactly (its residual is 0), and a soft one adds ``x x'`` to the Hessian.
+Outer rows pull with a constant force. ``|theta_j|`` is a step row with ``x = e_j`` and response 0.
 """
 
 from collections.abc import Callable
@@ -22,6 +16,8 @@ from scipy import linalg
 
 from ..solvers import Problem, Solution
 
+Matrix = Callable[[int, np.ndarray], np.ndarray]  # of the system of a path, for some of its unknowns
+
 _TERMS = 40, 0.5  # in all, and per unknown: above both an inverse is made anew
 
 
@@ -29,43 +25,22 @@ _TERMS = 40, 0.5  # in all, and per unknown: above both an inverse is made anew
 class ClippedFit:
     """A minimiser of such an objective, from which paths start.
 
-    Attributes
-    ----------
-    X, v : (n, p) and (n,) arrays
-        Data rows, then one row for each coefficient with an L1 weight.
-    down, up : (n,) arrays
-        Slopes lie in ``[-down, up]``.
-    soft : (n,) array of bool
-        True where the slope is the residual itself between its bounds, False for a step.
-    ridge : (p,) array
-        Diagonal of P, vanishing weights included.
-    extra : (p,) array
-        What of ``ridge`` is vanishing: it breaks ties and bounds nothing.
-    theta, r, u : (p,), (n,) and (n,) arrays
-        The minimiser, its residuals and the slopes.
-    side : (n,) array of int
-        0 for inner rows, else 1 or -1: the bound that the slope is at.
-    tilt : (p,) array
-        Linear term of the objective.
-    e : (p,) array
-        Stationarity residual.
-    count : int
-        Number of data rows.
+    Rows are the ``count`` data rows, then one for each coefficient with an L1 weight.
     """
 
-    X: np.ndarray
-    v: np.ndarray
-    down: np.ndarray
+    X: np.ndarray  # (n, p)
+    v: np.ndarray  # (n,)
+    down: np.ndarray  # (n,): slopes lie in [-down, up]
     up: np.ndarray
-    soft: np.ndarray
-    ridge: np.ndarray
-    extra: np.ndarray
-    theta: np.ndarray
-    r: np.ndarray
-    u: np.ndarray
-    side: np.ndarray
-    tilt: np.ndarray
-    e: np.ndarray
+    soft: np.ndarray  # (n,) bools: slopes that are the residual itself between their bounds, not a step
+    ridge: np.ndarray  # (p,): diagonal of P, vanishing weights included
+    extra: np.ndarray  # (p,): what of ``ridge`` is vanishing: it breaks ties and bounds nothing
+    theta: np.ndarray  # (p,): the minimiser,
+    r: np.ndarray  # (n,): its residuals
+    u: np.ndarray  # (n,): and the slopes
+    side: np.ndarray  # (n,): 0 for inner rows, else 1 or -1: the bound that the slope is at
+    tilt: np.ndarray  # (p,): linear term of the objective
+    e: np.ndarray  # (p,): stationarity residual
     count: int
 
     @classmethod
@@ -109,9 +84,7 @@ class ClippedFit:
         if not self.curvature.any():
             return np.diag(1.0 / self.ridge)
         scaled = hessian / scale[:, None] / scale
-        if np.linalg.eigvalsh(scaled)[0] < 1e-12:
-            return None
-        return np.linalg.inv(scaled) / scale[:, None] / scale
+        return None if np.linalg.eigvalsh(scaled)[0] < 1e-12 else _inverse(hessian)
 
     @cached_property
     def leverages(self) -> np.ndarray:
@@ -198,20 +171,17 @@ class ClippedFit:
 
 
 class Systems:
-    """B systems of up to q unknowns, each of those that are ``inside`` (B, q), and their solutions.
+    """B systems of up to q unknowns, each of those that are ``inside`` (B, q), and their solutions ``x``.
 
-    ``at`` (k,) are the unknowns of the system that all start from, ascending, and ``inverse`` (k, k) its
-    inverse. Right sides are ``force`` (B, p) for the coefficients, else 0; ``x`` (B, q) are the solutions.
+    With H the Hessian and Z the data rows that are fitted exactly, a force moves the minimiser by
+    ``H d - X_Z' dm = force`` and ``X_Z d = 0``: one system K = [[H, X_Z'], [X_Z, 0]] among the coefficients
+    that the L1 part does not hold at 0 and the rows Z. A row that changes sides changes the inverse of K by
+    a term of rank one: one inverse (k, k) of the unknowns ``at`` (k,) is shared, and each path has terms.
     ``matrix`` makes the matrix (k, k) of one system anew, given its number and unknowns.
     """
 
     def __init__(
-        self,
-        at: np.ndarray,
-        inverse: np.ndarray,
-        inside: np.ndarray,
-        force: np.ndarray,
-        matrix: Callable[[int, np.ndarray], np.ndarray],
+        self, at: np.ndarray, inverse: np.ndarray, inside: np.ndarray, force: np.ndarray, matrix: Matrix
     ) -> None:
         self.matrix = matrix
         self.inside = inside
@@ -229,10 +199,8 @@ class Systems:
             setattr(self, name, getattr(self, name)[which])
 
     def solve(self, right: np.ndarray, unit: np.ndarray | None = None) -> np.ndarray:
-        """Solutions (B, q); right sides (B, k) are 0 beyond the first k unknowns.
-
-        ``unit`` (B,) are unknowns for which a right side is 1 instead, at that one alone; -1 for none.
-        """
+        """Solutions (B, q); right sides (B, k) are 0 beyond the first k unknowns, or 1 at one unknown of
+        each alone, ``unit`` (B,), where that is not -1."""
         count = right.shape[1]
         right = np.where(self.inside[:, :count], right, 0.0)
         out = np.zeros(self.inside.shape)
@@ -271,8 +239,6 @@ class Systems:
     def worn(self) -> np.ndarray:
         """Systems whose inverse has so many terms that a fresh one is quicker."""
         many = (self.count > _TERMS[0]).nonzero()[0]
-        if not len(many):
-            return many
         return many[self.count[many] > _TERMS[1] * np.count_nonzero(self.inside[many], axis=1)]
 
     def renew(self, lines: np.ndarray) -> None:

@@ -30,34 +30,20 @@ _STATE = "theta r u side position gone missing slots held still"  # one row per 
 
 @dataclass(frozen=True)
 class Followed:
-    """Where B paths ended.
+    """Where B paths ended, with the slopes and sides of the c rows that were watched.
 
-    Attributes
-    ----------
-    theta : (B, p) array
-    position : (B,) array
-        What was reached of the length.
-    u, side : (B, c) arrays
-        Slopes of the rows that were watched, and the bounds that they are at.
-    arrived : (B,) array of bool
-        False where a path was given up; theta is then where it started.
-    corners : list of (positions, theta)
-        Where each path bends, from its start to its end; empty unless asked for.
-    direction : (B, p) array
-        Movement of theta per unit of position on the last stretch.
-    endless : (B,) array of bool
-        True where nothing but vanishing weights resists the force on the last stretch, at whose first point
-        the path then ends: in the limit the fit goes on without end and the force grows no further.
+    Where vanishing weights alone resist the force on the last stretch a path ends at its first point: in
+    the limit the fit goes on without end and the force grows no further.
     """
 
-    theta: np.ndarray
-    position: np.ndarray
-    u: np.ndarray
-    side: np.ndarray
-    arrived: np.ndarray
-    corners: list[Corners]
-    direction: np.ndarray
-    endless: np.ndarray
+    theta: np.ndarray  # (B, p)
+    position: np.ndarray  # (B,): what was reached of the length
+    u: np.ndarray  # (B, c)
+    side: np.ndarray  # (B, c)
+    arrived: np.ndarray  # (B,) bools: False where a path was given up; theta is then where it started
+    corners: list[Corners]  # where each path bends, from its start to its end; empty unless asked for
+    direction: np.ndarray  # (B, p): movement of theta per unit of position on the last stretch
+    endless: np.ndarray  # (B,) bools: where vanishing weights alone resist
 
 
 def follow(
@@ -70,13 +56,12 @@ def follow(
     limit: bool = True,
     without: np.ndarray | None = None,
 ) -> Followed:
-    """Follow the minimiser from position 0 to ``length``, which may be infinite.
+    """Follow the minimiser from ``fit``, whose Hessian has an inverse, up to a ``length`` or without end.
 
-    All paths start at ``fit``, whose Hessian must have an inverse. ``watched`` (c,) are the rows that may
-    change sides, ascending; all inner step rows must be among them. ``force`` (B, p) is the change of minus
-    the linear term per unit of position. ``corners`` asks for the corners of the paths. ``limit`` takes
-    vanishing weights as tending to 0, so that a path which they alone hold is endless; with False they are
-    as they are. ``without`` (B,) are rows, one per path, that stay as they are at the start.
+    ``watched`` (c,) are the rows that may change sides, ascending, with all inner step rows. ``force`` (B,
+    p) is the change of minus the linear term per unit of position. ``corners`` asks for those of the paths.
+    ``limit`` takes vanishing weights as tending to 0, so that a path which they alone hold is endless.
+    ``without`` (B,) are rows, one per path, that stay as they are at the start.
     """
     batch = _Batch(fit, watched, force, length, limit)
     if without is not None:
@@ -116,12 +101,10 @@ def follow(
 
 def _by_path(seen: list[tuple[np.ndarray, np.ndarray, np.ndarray]], total: int) -> list[Corners]:
     """Corners path by path, from those of all paths step by step."""
-    paths = np.concatenate([index for index, _, _ in seen])
+    paths, position, theta = (np.concatenate(each) for each in zip(*seen, strict=True))
     order = np.argsort(paths, kind="stable")
-    position = np.concatenate([each for _, each, _ in seen])[order]
-    theta = np.concatenate([each for _, _, each in seen])[order]
     cuts = np.searchsorted(paths[order], np.arange(1, total))
-    return list(zip(np.split(position, cuts), np.split(theta, cuts), strict=True))
+    return list(zip(np.split(position[order], cuts), np.split(theta[order], cuts), strict=True))
 
 
 class _Batch:
@@ -186,7 +169,7 @@ class _Batch:
         term = self.systems.solve(x)
         value = np.einsum("ij,ij->i", x, term[:, : self.p]) - 1.0
         some = np.flatnonzero(soft)
-        self._give_up_singular(some, -value[some])
+        self.theta[some[~(-value[some] > _SINGULAR)]] = np.nan  # which gives the path up
         self.systems.change(some, term[some], value[some])
         seen = np.flatnonzero(self.gone >= 0)
         exact = seen[self.held[seen, self.gone[seen]]]
@@ -325,11 +308,8 @@ class _Batch:
         return distance
 
     def _turn(self, lines: np.ndarray, rows: np.ndarray, onto: np.ndarray) -> None:
-        """Rows (b,) of paths (b,) go to other sides, 0 for inner rows.
-
-        A step row comes into a system as it becomes inner, and goes from it as it leaves; a coefficient of
-        the L1 part is in its system while its row is not. A soft row changes the Hessian.
-        """
+        """Rows (b,) of paths (b,) go to other sides, 0 for inner rows: a step row is in its system while it
+        is inner, a coefficient of the L1 part while its row is not, and a soft row changes the Hessian."""
         if not len(lines):
             return
         inner = onto == 0
@@ -357,7 +337,7 @@ class _Batch:
         self.systems.inside[lines[step], place[step]] = joins[step]
         sign = np.where(inner, 1.0, -1.0)[soft]
         value[soft] += sign
-        self._give_up_singular(lines[soft], sign * value[soft])
+        self.theta[lines[soft][~(sign * value[soft] > _SINGULAR)]] = np.nan  # which gives the path up
         self.systems.change(lines, term, value)
 
     def _places(self, lines: np.ndarray, rows: np.ndarray, inner: np.ndarray) -> np.ndarray:
@@ -387,10 +367,6 @@ class _Batch:
             right[lines, : self.p] = curved + np.where(inner, mine, 0.0) @ self.X
             right[lines, self.p :] = np.take_along_axis(mine, self.slots[lines], axis=1)  # of those in use
         return right
-
-    def _give_up_singular(self, lines: np.ndarray, pivot: np.ndarray) -> None:
-        """Give up paths (b,) whose Hessian is singular without a soft row."""
-        self.theta[lines[~(pivot > _SINGULAR)]] = np.nan
 
     def _matrix(self, line: int, at: np.ndarray) -> np.ndarray:
         """The matrix of a system among its unknowns ``at``."""

@@ -21,8 +21,7 @@ _ENTRIES = 500_000  # of arrays with one row per stretch
 
 
 def ties_of(X: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """Differences of scores that are ties at coefficients (..., p), whose products with rows have rounding
-    errors."""
+    """Differences of scores that are ties at coefficients (..., p), for rounding errors of predictions."""
     return _TIES + 1e-11 * (np.abs(theta) @ np.max(np.abs(X), axis=0, initial=0.0))
 
 
@@ -52,33 +51,19 @@ def _union(low: np.ndarray, high: np.ndarray, near: float = 0.0) -> list[Piece]:
 
 @dataclass(frozen=True)
 class PathScores:
-    """Scores along a path, of training rows and of the new one, each the largest of a few terms.
+    """Scores along a path, of training rows and of the new one, each the largest of a few terms."""
 
-    Attributes
-    ----------
-    w : (K,) array
-        Responses at the corners, ascending; in between the terms are straight.
-    old, new : (L, K, n) and (M, K) arrays
-        Terms at the corners; what is allowed for ties is taken from ``new``.
-    rays : pair of ((L, n) array, (M,) array, float)
-        Changes of the terms, and of the response, per unit beyond the first and the last corner; with 0
-        for the response a ray leads nowhere.
-    unknown : (K - 1,) array of bool
-        Stretches that nothing is known of: they are in every set.
-    open : pair of bool
-        Whether nothing is known beyond the first and the last corner.
-    """
-
-    w: np.ndarray
-    old: np.ndarray
-    new: np.ndarray
+    w: np.ndarray  # (K,): responses at the corners, ascending; in between the terms are straight
+    old: np.ndarray  # (L, K, n): terms of the training rows at the corners
+    new: np.ndarray  # (M, K): of the new row, less what is allowed for ties
+    # Changes of the terms (L, n) and (M,), and of the response, per unit beyond the first and the last
+    # corner; with 0 for the response a ray leads nowhere.
     rays: tuple[tuple[np.ndarray, np.ndarray, float], ...]
-    unknown: np.ndarray
-    open: tuple[bool, bool]
+    unknown: np.ndarray  # (K - 1,) bools: stretches that nothing is known of are in every set
+    open: tuple[bool, bool]  # whether nothing is known beyond the first and the last corner
 
     def pieces(self, ranks: Sequence[Rank], near: float = 0.0) -> list[list[Piece]]:
-        """Intervals of responses that make up the sets of several ranks, of one mass each; those no further
-        apart than ``near`` are joined."""
+        """Intervals of responses that make up the sets of several ranks, of one mass each, as `merge`d."""
         rank = max(ranks, key=lambda each: each.mass)
         w = self.w
         below = np.max(self.old, axis=0) < np.max(self.new, axis=0)[:, None]
@@ -97,10 +82,6 @@ class PathScores:
         for corner, way, ray, unknown in zip((0, -1), (-np.inf, np.inf), self.rays, self.open, strict=True):
             if unknown:
                 found.append((w[[corner]], np.array([way]), np.array([-1])))
-            elif ray[2] and not ray[0].any():
-                own = list(zip(self.new[:, corner].tolist(), ray[1].tolist(), strict=True))
-                low, high, count = _at_most(own, np.max(self.old[:, corner], axis=0), ranks)
-                found.append((w[corner] + ray[2] * low, w[corner] + ray[2] * high, count))
             elif ray[2]:
                 lines = list(zip(self.old[:, corner, None], ray[0][:, None], strict=True))
                 own = list(zip(self.new[:, corner, None], ray[1][:, None], strict=True))
@@ -113,38 +94,12 @@ class PathScores:
         return [_union(low[count < each.mass], high[count < each.mass], near) for each in ranks]
 
     def _decided(self, most: Rank, least: Rank) -> tuple[np.ndarray, np.ndarray]:
-        """Stretches that are in the sets of all ranks (bools), and those that their ends do not decide.
-
-        The larger of lines is largest at an end; it is no smaller than the larger of their least values.
-        """
+        """Stretches that are in the sets of all ranks (bools), and those that their ends do not decide: the
+        larger of lines is largest at an end, and no smaller than the larger of their least values."""
         low, first = (np.minimum(each[:, :-1], each[:, 1:]).max(axis=0) for each in (self.old, self.new))
         high, last = (np.maximum(each[:, :-1], each[:, 1:]).max(axis=0) for each in (self.old, self.new))
         inside = (last <= least.kth(low)) | self.unknown
         return inside, np.flatnonzero(~inside & (first <= most.kth(high)) & (np.diff(self.w) > 0))
-
-
-def _at_most(own: Sequence[tuple[float, float]], old: np.ndarray, ranks: Sequence[Rank]) -> np.ndarray:
-    """Where on [0, inf) lines, given by values at 0 and slopes, are at most the order statistics of scores
-    (n,) that stay: both ends, and the largest mass for which that is not so (3, c)."""
-    out = []
-    before = -1.0
-    ordered = np.append(np.sort(old), np.inf)  # asking each rank anew takes long where they are many
-    for rank in sorted(ranks, key=lambda each: each.mass):
-        level = float(
-            rank.kth(old) if rank.weights is not None else ordered[min(int(rank.mass) - 1, len(old))]
-        )
-        first, last = 0.0, np.inf
-        for value, slope in own:
-            if slope > 0:
-                last = min(last, (level - value) / slope)
-            elif slope < 0:
-                first = max(first, (level - value) / slope)
-            elif value > level:
-                last = -np.inf
-        if first <= last:
-            out.append((first, last, before))
-        before = float(rank.mass)
-    return np.array(out).reshape(-1, 3).T
 
 
 def uncovered(
@@ -154,11 +109,8 @@ def uncovered(
     rank: Rank,
     slack: np.ndarray | float,
 ) -> list[Piece]:
-    """Parts of [0, length] where the rows with a smaller score than the new one lack the mass.
-
-    A row's score is the largest of its ``lines``, the new row's that of its ``own``; ``length`` may be
-    infinite, ``rank`` has one mass, and ``slack``, a number or (n,), is added to the new score.
-    """
+    """As `cells`, for one stretch, which may be infinite, and a rank of one mass; ``slack``, a number or
+    (n,), is added to the new score."""
     rows = [((start - slack)[None], rate[None]) for start, rate in lines]
     new = [(np.array([value]), np.array([change])) for value, change in own]
     return _union(*cells(rows, new, np.array([length]), rank)[1:3])
@@ -229,26 +181,15 @@ def _all_negative(lines: Sequence[Line]) -> tuple[np.ndarray, np.ndarray]:
 
 def decided_prefix(
     lines: Sequence[Line], own: Sequence[tuple[float, float]], error: np.ndarray, rank: Rank
-) -> list[tuple[float, float, bool]]:
-    """What is certain from t = 0 on about scores that are known up to errors, for t in [0, 1].
+) -> tuple[float, bool] | None:
+    """Up to where in [0, 1] it is certain whether the rows with a smaller score lack the mass, and whether
+    they do; None where that is not certain at 0.
 
-    ``error`` (n,) bounds the error of each training score plus that of the new one; the others are as in
-    `uncovered`. Returns consecutive stretches ``(first, last, inside)`` from 0 up to the first point that
-    is not decided.
+    ``error`` (n,) bounds the error of each training score plus that of the new one; see `uncovered`.
     """
-    surely = uncovered(lines, own, 1.0, rank, error)
+    for low, high in uncovered(lines, own, 1.0, rank, error):
+        if low <= 0.0 < high:
+            return high, True
     maybe = uncovered(lines, own, 1.0, rank, -error)
-    starts = [0.0, *(high for _, high in maybe)]
-    out_of_it = list(zip(starts, [*(low for low, _ in maybe), 1.0], strict=True))
-    out = []
-    at = 0.0
-    while at < 1.0:
-        for pieces, inside in ((surely, True), (out_of_it, False)):
-            last = next((high for low, high in pieces if low <= at < high), None)
-            if last is not None:
-                out.append((at, last, inside))
-                at = last
-                break
-        else:
-            break
-    return out
+    first = maybe[0][0] if maybe else 1.0
+    return (first, False) if first > 0.0 else None

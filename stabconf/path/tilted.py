@@ -5,11 +5,6 @@ The path of a new row needs only the training rows that change sides on it, and 
 the rows near the k-th. The former are guessed, and the other rows are looked at where the path has led;
 which of them need be follows from the length of the move, as does the latter: ``|x_i' d| <= norm_i *
 length(d)`` holds for any d, at any penalty.
-
-Taking row i out of a fit is a tilt by its own slope times its row, with the row itself held out of what may
-change: n short paths instead of n fits (section 8.1). A solver's point minimises the objective plus a small
-linear term, its own stationarity residual: while that goes to 0 the path ends at the minimiser, exact but
-for rounding errors, and of smallest norm where vanishing weights, below any solver's tolerance, break ties.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,30 +35,16 @@ _RUNAWAY = 1e-3  # share of the tilt that vanishing weights hold where a fit has
 class Tilted:
     """Tilted fits of m new rows, relative to the fit they start from.
 
-    Attributes
-    ----------
-    move : (m, p) array
-        T(t) - T(0).
-    radius : (m,) array
-        Certified distance to the minimiser in the norm of P, of fresh fits; 0 for paths, which end there
-        but for rounding errors.
-    followed : (m,) array of bool
-        False where a path was given up for a fresh fit.
-    direction : (m, p) array
-        Movement of the fits per unit of size of the tilt, on the last stretch.
-    endless : (m,) array of bool
-        True where the tilted objective has no minimiser: the fit follows a far response without end. Also
-        where nothing is known of it, and the radius is infinite.
-    corners : list of (sizes, theta) or None
-        Sizes of the tilt (K,) and coefficients (K, p) where each path bends, from its start to its end;
-        None for a path that was given up. Empty unless asked for.
+    A fit is ``endless`` where the tilted objective has no minimiser: it follows a far response without end.
+    Also where nothing is known of it, and the radius is infinite.
     """
 
-    move: np.ndarray
-    radius: np.ndarray
-    followed: np.ndarray
-    direction: np.ndarray
-    endless: np.ndarray
+    move: np.ndarray  # (m, p): T(t) - T(0)
+    radius: np.ndarray  # (m,): certified distance of fresh fits to the minimiser in the P norm; 0 for paths
+    followed: np.ndarray  # (m,) bools: False where a path was given up for a fresh fit
+    direction: np.ndarray  # (m, p): movement per unit of size of the tilt, on the last stretch
+    endless: np.ndarray  # (m,) bools
+    # Sizes of the tilt and coefficients where each path bends; None if given up. Empty unless asked for.
     corners: list[Corners | None] = field(default_factory=list)
 
     def take(self, part: slice) -> "Tilted":
@@ -81,8 +62,7 @@ class Tilted:
         return off
 
     def order_statistics(self, fit: ClippedFit, ranks: Sequence[Rank], score: Scoring) -> np.ndarray:
-        """Order statistics of the training rows' scores after the moves, one row per rank (len(ranks),
-        m)."""
+        """Order statistics of the training rows' scores after the moves (len(ranks), m)."""
         r = fit.r[: fit.count]
         X = fit.X[: fit.count]
         base = score.values(r)
@@ -137,19 +117,19 @@ def tilted_fits(
         watched = np.sort(fit.order[0][:count])
         gone = None if without is None else without[part]
         force = -unit[part, None] * rows[part]
-        found = follow(
-            fit,
-            watched,
-            force,
-            length=np.inf if infinite else 1.0,
-            corners=corners,
-            limit=without is None,
-            without=gone,
-        )
+        length = np.inf if infinite else 1.0
+        limit = without is None
+        found = follow(fit, watched, force, length=length, corners=corners, limit=limit, without=gone)
         needed = _needed(fit, count, found, gone)
         relative = _stationarity(fit, watched, found, found.position[:, None] * force, gone)
         good = found.arrived & (needed <= count) & (relative <= _TOLERANCE)
-        _keep(out, fit, part, found, good, np.abs(unit[part]))
+        at = part[good]
+        out.move[at] = found.theta[good] - fit.theta
+        out.followed[at] = True
+        out.direction[at] = found.direction[good] / np.abs(unit[at, None])
+        out.endless[at] = found.endless[good]
+        for i, j in zip(at, np.flatnonzero(good), strict=True) if corners else ():
+            out.corners[i] = found.corners[j][0] * abs(unit[i]), found.corners[j][1]
         wider = found.arrived & (needed > count)
         if wider.any():
             todo.append((part[wider], max(2 * count, min(4 * count, int(np.max(needed[wider])) + p))))
@@ -185,9 +165,7 @@ def _begun(fit: ClippedFit, size: np.ndarray) -> list[tuple[np.ndarray, int]]:
 
 def _needed(fit: ClippedFit, count: int, found: Followed, without: np.ndarray | None) -> np.ndarray:
     """How many rows, in the order of `ClippedFit.order`, paths had to watch (B,): no other changed sides.
-
-    A row whose key is above the length of a move kept its side; the others are looked at.
-    """
+    A row whose key is above the length of a move kept its side; the others are looked at."""
     order, key = fit.order
     size = [len(theta) for _, theta in found.corners] or [1] * len(found.theta)
     theta = np.concatenate([theta for _, theta in found.corners]) if found.corners else found.theta
@@ -212,16 +190,10 @@ def _needed(fit: ClippedFit, count: int, found: Followed, without: np.ndarray | 
 
 
 def _stationarity(
-    fit: ClippedFit,
-    watched: np.ndarray,
-    found: Followed,
-    force: np.ndarray,
-    without: np.ndarray | None = None,
+    fit: ClippedFit, watched: np.ndarray, found: Followed, force: np.ndarray, without: np.ndarray | None
 ) -> np.ndarray:
-    """Stationarity residuals where paths arrived, relative to the size of their terms (B,).
-
-    ``force`` (B, p) is what was applied in all since ``fit``; ``without`` as for `follow`.
-    """
+    """Stationarity residuals where paths arrived, relative to the size of their terms (B,), of which
+    ``force`` (B, p) is what was applied in all."""
     X = fit.X[watched]
     delta = found.theta - fit.theta
     soft = fit.soft[watched] & (fit.side[watched] == 0)
@@ -238,19 +210,6 @@ def _stationarity(
     with np.errstate(invalid="ignore"):
         relative = np.max(np.abs(e), axis=1) / np.maximum(size, 1e-300)
     return np.where(np.isnan(relative), np.inf, relative)
-
-
-def _keep(
-    out: Tilted, fit: ClippedFit, part: np.ndarray, found: Followed, good: np.ndarray, unit: np.ndarray
-) -> None:
-    """Put paths that are good among the `Tilted` fits."""
-    at = part[good]
-    out.move[at] = found.theta[good] - fit.theta
-    out.followed[at] = True
-    out.direction[at] = found.direction[good] / unit[good, None]
-    out.endless[at] = found.endless[good]
-    for i, j in zip(at, np.flatnonzero(good), strict=True) if found.corners else ():
-        out.corners[i] = found.corners[j][0] * unit[j], found.corners[j][1]
 
 
 def _made_anew(out: Tilted, fit: ClippedFit, rows: np.ndarray, tilt: np.ndarray, refit: Refit) -> None:
@@ -276,10 +235,11 @@ def runs_away(extra: np.ndarray, theta: np.ndarray, tilt: np.ndarray, radius: fl
 
 
 def leave_one_out(fit: ClippedFit) -> tuple[np.ndarray, np.ndarray]:
-    """Moves of the coefficients when each data row goes (n, p), and which of them are known (n,).
+    """Moves of the coefficients when each data row goes (n, p), at the same weights of the penalty, and
+    which of them are known (n,): where the other rows determine the fit and the path can be trusted.
 
-    The penalty's weights stay as they are. A move is not known where the other rows do not determine the
-    fit, or a path cannot be trusted.
+    Taking a row out is a tilt by its own slope times the row, which is held out of what may change: n short
+    paths instead of n fits (theory, section 8.1).
     """
     n = fit.count
     if fit.hessian_inverse is None:
@@ -294,7 +254,11 @@ def leave_one_out(fit: ClippedFit) -> tuple[np.ndarray, np.ndarray]:
 
 
 def crossover(fit: ClippedFit) -> ClippedFit:
-    """The `ClippedFit` at the minimiser from one that is near; itself where that is no better."""
+    """The `ClippedFit` at the minimiser from one that is near; itself where that is no better.
+
+    A solver's point minimises the objective plus a small linear term, its own stationarity residual: while
+    that goes to 0 the path ends at the minimiser, of smallest norm where vanishing weights break ties.
+    """
     size = fit.gross_pull + np.max(np.abs(fit.ridge * fit.theta), initial=0.0)
     settled = not fit.extra.any() and bool(np.all(np.abs(fit.e) <= _SETTLED * size))
     if settled or len(fit.X) > _MANY or fit.hessian_inverse is None:
@@ -302,9 +266,7 @@ def crossover(fit: ClippedFit) -> ClippedFit:
     found = follow(fit, np.arange(len(fit.X)), -fit.e[None], limit=False)
     if not found.arrived[0]:
         return fit
-    theta = found.theta[0]
-    u = found.u[0]
-    side = found.side[0]
+    theta, u, side = found.theta[0], found.u[0], found.side[0]
     r = fit.v - fit.X @ theta
     inner = (side == 0) & ~fit.soft
     if np.any(np.abs(r[inner]) > 1e-9 * (1.0 + np.abs(fit.v[inner]))):

@@ -280,11 +280,11 @@ class _Walk:
             lines = score.lines(r[rows], rate[rows], rows)
             new = score.own_lines(here.at + part.first * towards, share * towards, self.own)
             found = decided_prefix(lines, new, score.norms(error[rows], rows), rank.alone())
-            if not found or inside not in (None, found[0][2]):
+            if found is None or inside not in (None, found[1]):
                 break
-            inside = found[0][2]
-            reached = part.first + found[0][1] * share
-            if found[0][1] < 1.0:
+            inside = found[1]
+            reached = part.first + found[0] * share
+            if found[0] < 1.0:
                 break
         return reached * length, bool(inside)
 

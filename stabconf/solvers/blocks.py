@@ -8,42 +8,29 @@ term, as in `newton`: those near 0 are kept, and a pass says whether any other h
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from ..losses import Loss
-from .envelope import gram, newton_step, next_length
+from .envelope import gram, line_search, newton_step
 from .newton import APPROACH, APPROACH_STEPS, coarse_size, multipliers_method, start_at, typical
 from .problem import Problem, Solution, verdict
 
 Blocks = Iterator[tuple[np.ndarray, np.ndarray]]
-_TRIALS = 30  # lengths of a step
 _SETTLED = 1e-9  # relative gradient from which on a step must halve it
 
 
 @dataclass(frozen=True)
 class BlockProblem:
-    """As `Problem`, without lasso and tilt.
+    """As `Problem`, without lasso and tilt."""
 
-    Attributes
-    ----------
-    rows : function
-        Gives blocks of rows (b, p) and responses (b,) in units of the fit, the same ones in each pass.
-    n : int
-        Number of rows.
-    loss : Loss
-    ridge : (p,) array
-        Positive.
-    sample : tuple
-        Some of the rows (m, p) and responses (m,).
-    """
-
-    rows: Callable[[], Blocks]
-    n: int
+    rows: Callable[[], Blocks]  # rows (b, p) and responses (b,) in units of the fit, the same in each pass
+    n: int  # number of rows
     loss: Loss
-    ridge: np.ndarray
-    sample: tuple[np.ndarray, np.ndarray]
+    ridge: np.ndarray  # (p,), positive
+    sample: tuple[np.ndarray, np.ndarray]  # some of the rows (m, p) and responses (m,)
 
     def residuals(self, theta: np.ndarray) -> Blocks:
         """Rows (b, p) and residuals (b,), block by block."""
@@ -52,8 +39,10 @@ class BlockProblem:
 
 
 class _Sums(NamedTuple):
-    """Gradient (p,), sizes that its rounding errors are relative to (p,), Hessian (p, p), objective."""
+    """Where they are (p,), gradient (p,), sizes that its rounding errors are relative to (p,), Hessian
+    (p, p), objective."""
 
+    theta: np.ndarray
     gradient: np.ndarray
     size: np.ndarray
     hessian: np.ndarray
@@ -68,8 +57,8 @@ def minimise_blocks(problem: BlockProblem, *, tol: float = 1e-8, max_iter: int =
     coarse, nit = multipliers_method(few, start_at(few, none), max_iter, narrowest=0.03)
     if problem.loss.kind == "step":
         return _by_near_rows(problem, coarse.theta, tol, max_iter, nit)
-    theta, here, steps = _newton(problem, coarse.theta, None, max_iter)
-    return _solution(problem, theta, here.gradient, 0.0, here.fun, tol, nit + steps)
+    here, steps = _newton(problem, coarse.theta, None, max_iter)
+    return _solution(problem, here.theta, here.gradient, 0.0, here.fun, tol, nit + steps)
 
 
 def _solution(
@@ -98,13 +87,16 @@ def _sums(problem: BlockProblem, theta: np.ndarray, eps: float | None) -> _Sums:
         fun += float(np.sum(loss.value(r)))
     shrink = problem.ridge * theta
     size = np.maximum(np.sqrt(squares * slopes) + np.abs(shrink), 1e-300)
-    return _Sums(shrink - pull, size, hessian, fun)
+    return _Sums(theta, shrink - pull, size, hessian, fun)
 
 
-def _newton(
-    problem: BlockProblem, theta: np.ndarray, eps: float | None, most: int
-) -> tuple[np.ndarray, _Sums, int]:
+def _newton(problem: BlockProblem, theta: np.ndarray, eps: float | None, most: int) -> tuple[_Sums, int]:
     """Newton's method from ``theta``, until rounding errors or for ``most`` steps."""
+
+    def at(here: _Sums, step: np.ndarray, length: float) -> tuple[_Sums, float]:
+        made = _sums(problem, here.theta + length * step, eps)
+        return made, float(made.gradient @ step)
+
     here = _sums(problem, theta, eps)
     previous = math.inf
     for steps in range(most + 1):
@@ -112,31 +104,12 @@ def _newton(
         if error <= 1e-15 or steps == most or (error <= _SETTLED and error > 0.5 * previous):
             break
         previous = error
-        found = _along(problem, theta, -newton_step(here.hessian, here.gradient), here.gradient, eps)
+        step = -newton_step(here.hessian, here.gradient)
+        found = line_search(partial(at, here, step), float(here.gradient @ step))
         if found is None:
             break
-        theta, here = found
-    return theta, here, steps
-
-
-def _along(
-    problem: BlockProblem, theta: np.ndarray, step: np.ndarray, gradient: np.ndarray, eps: float | None
-) -> tuple[np.ndarray, _Sums] | None:
-    """A point along ``step`` where the slope is at most half its size at ``theta``, and the sums there."""
-    start = float(gradient @ step)
-    low, high, low_slope, high_slope = 0.0, math.inf, start, math.inf
-    length = 1.0
-    for _ in range(_TRIALS if start < 0 else 0):
-        made = _sums(problem, theta + length * step, eps)
-        slope = float(made.gradient @ step)
-        if abs(slope) <= -0.5 * start:
-            return theta + length * step, made
-        if slope < 0:
-            low, low_slope = length, slope
-        else:
-            high, high_slope = length, slope
-        length = next_length(low, low_slope, high, high_slope)
-    return None
+        here = found
+    return here, steps
 
 
 def _by_near_rows(
@@ -147,8 +120,8 @@ def _by_near_rows(
     X, v = problem.sample
     scale = typical(v - X @ theta)
     width = APPROACH * scale
-    theta, _, steps = _newton(problem, theta, width, APPROACH_STEPS)
-    nit += steps
+    here, steps = _newton(problem, theta, width, APPROACH_STEPS)
+    theta, nit = here.theta, nit + steps
     size = coarse_size(problem.n, len(theta))
     near: dict[int, np.ndarray] = {}
     while True:
@@ -170,9 +143,8 @@ def _by_near_rows(
 def _near(
     problem: BlockProblem, theta: np.ndarray, cut: float, near: dict[int, np.ndarray]
 ) -> tuple[Problem, float]:
-    """The problem of the rows whose residuals are at most ``cut``, and of those that were near before, with
-    the others as its tilt; and what these add to its objective while none of them changes its side.
-    ``near`` has the rows' places in each block, and is brought up to date."""
+    """The problem of the rows whose residuals are at most ``cut`` or that are ``near``, by block, which is
+    brought up to date, with the others as its tilt; and what these add while none changes its side."""
     X_near, v_near = [], []
     tilt, constant = np.zeros(len(theta)), 0.0
     for place, (X, v) in enumerate(problem.rows()):

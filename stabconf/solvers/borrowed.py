@@ -1,10 +1,9 @@
 """The same problems through other people's optimisers, to the same certificate (theory, section 4).
 
-`minimise` calls it for ``solver="scipy"`` and ``solver="statsmodels"``. LAD and quantile loss without a
-ridge part are linear programmes, which `scipy.optimize.linprog` (HiGHS) solves in their dual form: one
-bounded variable per row, one equation per coefficient. Anything else goes through the envelopes of
-`newton`, each minimised by `scipy.optimize.minimize` (trust-exact). statsmodels' QuantReg finds the rows
-that a quantile regression goes through; multipliers for the certificate follow from them.
+LAD and quantile loss without a ridge part are linear programmes, which `scipy.optimize.linprog` (HiGHS)
+solves in their dual form. Anything else goes through the envelopes of `newton`, each minimised by
+`scipy.optimize.minimize` (trust-exact). statsmodels' QuantReg finds the rows that a quantile regression
+goes through; multipliers for the certificate follow from them.
 """
 
 import math
@@ -48,11 +47,8 @@ def by_scipy(
 def by_statsmodels(
     problem: Problem, start: np.ndarray | None = None, *, tol: float = 1e-8, max_iter: int = 1000
 ) -> Solution:
-    """Minimise ``problem`` with statsmodels' QuantReg, which starts anew.
-
-    A tilt, which it does not know, goes to `by_scipy`, and so does what it leaves open: its iteration
-    cycles now and then, and takes any of several minimisers.
-    """
+    """Minimise ``problem`` with statsmodels' QuantReg, which starts anew. A tilt, which it does not know,
+    goes to `by_scipy`, and so does what it leaves open: it cycles now and then, or finds one of several."""
     if problem.loss.kind != "step" or problem.lasso.any() or not vanishes(problem):
         raise InputError(
             "solver='statsmodels' is its QuantReg, for loss 'lad' or 'quantile' with penalty=0: give "
@@ -76,11 +72,9 @@ def by_statsmodels(
 
 
 def _linear_programme(problem: Problem, max_iter: int) -> tuple[Point | None, int]:
-    """The minimiser without the ridge part, and the number of iterations; None where there is none.
-
-    The dual form: slopes u of the rows and u1 of the L1 part, within their bounds, with
-    ``X'u - u1 = tilt`` and the largest ``v'u``. The equations' multipliers are the coefficients.
-    """
+    """The minimiser without the ridge part, or None, and the number of iterations. The dual form: slopes u
+    of the rows and u1 of the L1 part, within bounds, with ``X'u - u1 = tilt`` and the largest ``v'u``; the
+    equations' multipliers are the coefficients."""
     from scipy import optimize  # it takes long to import
 
     n, p = problem.X.shape

@@ -5,8 +5,9 @@ slope and curvature of the loss behave and there is no L1 part, the envelope is 
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy import linalg
@@ -19,6 +20,9 @@ _STEEP = 1e9  # curvature against the penalty above which they are not
 _STEEPEST = 1e12  # curvature counted at most, where a loss has an infinite one
 _CHUNK = 8192  # rows per block of a Gram matrix: bounds the extra memory, fits the cache
 _PATIENCE = 25  # steps of a round after which each must go down
+_LENGTHS = 60  # that are tried of a step
+
+T = TypeVar("T")
 
 
 class Point(NamedTuple):
@@ -32,21 +36,15 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Envelope:
-    """The objective with every kink replaced by its Moreau envelope around the last multipliers.
-
-    ``last`` is the point of the last round with its multipliers; ``eps`` the envelope's width for the rows,
-    times ``l1_unit`` (p,) for the L1 part; ``damp`` (p,) weighs a proximal term that keeps the Newton
-    system regular where the penalty does not; ``norms`` (p,) are the column norms and ``floor`` (p,) sizes
-    of the gradient that rounding errors are relative to.
-    """
+    """The objective with every kink replaced by its Moreau envelope around the last multipliers."""
 
     problem: Problem
-    last: Point
-    eps: float
-    l1_unit: np.ndarray
-    damp: np.ndarray
-    norms: np.ndarray
-    floor: np.ndarray
+    last: Point  # of the last round, with its multipliers
+    eps: float  # the envelope's width for the rows,
+    l1_unit: np.ndarray  # (p,): and what it is times for the L1 part
+    damp: np.ndarray  # (p,): weights of a proximal term where the penalty leaves Newton systems singular
+    norms: np.ndarray  # (p,): of the columns
+    floor: np.ndarray  # (p,): sizes of the gradient that rounding errors are relative to
     has_l1: bool
     has_prox: bool
 
@@ -72,11 +70,9 @@ class Envelope:
         total += 0.5 * self.damp @ np.square(theta - self.last.theta)
         if self.has_prox:
             total += 0.5 * self.eps * (here.u @ here.u)
-        if self.has_l1:
-            eps = self.eps * self.l1_unit
-            total += problem.lasso @ np.abs(theta + eps * (self.last.u1 - here.u1))
-            total += 0.5 * eps @ np.square(here.u1)
-        return float(total)
+        eps = self.eps * self.l1_unit
+        total += problem.lasso @ np.abs(theta + eps * (self.last.u1 - here.u1))
+        return float(total + 0.5 * eps @ np.square(here.u1))
 
     def gradient(self, here: Point) -> np.ndarray:
         """The first derivative (p,)."""
@@ -84,7 +80,8 @@ class Envelope:
 
     def hessian(self, here: Point) -> np.ndarray:
         """The second derivative (p, p)."""
-        return hessian_of(self.problem.X, *self._curvature(here))
+        w, diagonal = self._curvature(here)
+        return gram(self.problem.X, w) + np.diag(diagonal)
 
     def newton_step(self, here: Point, gradient: np.ndarray) -> np.ndarray:
         """The inverse of the second derivative, times the gradient (p,), by what suits the design."""
@@ -92,18 +89,15 @@ class Envelope:
         found = _wide_step(X, w, diagonal, gradient)
         if found is None and sparse is not None:
             found = sparse.newton_step(w, diagonal, gradient)
-        return newton_step(hessian_of(X, w, diagonal), gradient) if found is None else found
+        return newton_step(gram(X, w) + np.diag(diagonal), gradient) if found is None else found
 
     def _curvature(self, here: Point) -> tuple[np.ndarray, np.ndarray]:
         """Curvatures of the rows (n,) and of the other parts (p,)."""
         loss = self.problem.loss
         w = loss.prox_curvature(here.u, self.eps) if self.has_prox else loss.curvature(here.r)
-        w = np.minimum(w, _STEEPEST)
-        diagonal = self.problem.ridge + self.damp
-        if self.has_l1:
-            inside = np.abs(here.u1) < self.problem.lasso
-            diagonal = diagonal + np.where(inside, 1.0 / (self.eps * self.l1_unit), 0.0)
-        return w, diagonal
+        inside = np.abs(here.u1) < self.problem.lasso
+        l1 = np.where(inside, 1.0 / (self.eps * self.l1_unit), 0.0)
+        return np.minimum(w, _STEEPEST), self.problem.ridge + self.damp + l1
 
     def gradient_size(self, pull: np.ndarray, here: Point) -> np.ndarray:
         """Sizes (p,) that rounding errors of the gradient are relative to (Cauchy-Schwarz in the rows)."""
@@ -164,59 +158,55 @@ def minimise_envelope(stage: Envelope, target: float, max_iter: int) -> tuple[Po
         step = -stage.newton_step(here, gradient)
         if not np.all(np.isfinite(step)):
             break
-        beyond = 0.5 if steps < _PATIENCE else 0.0
-        found = _line_search(stage, here, step, gradient, beyond)
+        found = _along(stage, here, step, float(gradient @ step), 0.5 if steps < _PATIENCE else 0.0)
         if found is None:
             break
         here = found
     return here._replace(r=problem.residuals(here.theta)), steps
 
 
-def _line_search(
-    stage: Envelope, here: Point, step: np.ndarray, gradient: np.ndarray, beyond: float
-) -> Point | None:
-    """A point along ``step`` where the slope is at most half its size at ``here``; None if there is none.
-
-    The function is convex and values are never compared, so the search works down to rounding errors.
-    A slope above 0 means a point beyond the minimum, quick where the function is nearly quadratic; up to
-    ``beyond`` of the size at ``here`` is accepted. With 0 every step goes down.
-    """
+def _along(stage: Envelope, here: Point, step: np.ndarray, start: float, beyond: float) -> Point | None:
+    """The point that `line_search` finds along ``step``."""
     problem = stage.problem
-    start = gradient @ step
-    if not -math.inf < start < 0:
-        return None
     move = problem.X @ step
     # The penalty's quadratic part and the tilt: a line in the step's length.
     first = step @ (stage.pull(here.theta) + problem.tilt)
     second = step @ ((problem.ridge + stage.damp) * step)
+
+    def at(length: float) -> tuple[Point, float]:
+        with np.errstate(over="ignore", invalid="ignore"):  # exponential slopes far from the minimiser
+            point = stage.point(here.theta + length * step, here.r - length * move)
+            return point, first + length * second + step @ point.u1 - move @ point.u
+
+    return line_search(at, start, beyond)
+
+
+def line_search(at: Callable[[float], tuple[T, float]], start: float, beyond: float = 0.5) -> T | None:
+    """A point where the slope is at most half its size at the ``start``; None if there is none.
+
+    ``at`` gives the point at a length, and the slope there. The function is convex and values are never
+    compared, so the search works down to rounding errors. A slope above 0 means a point beyond the minimum,
+    quick where the function is nearly quadratic; up to ``beyond`` of the size at the start is accepted.
+    """
     low, low_slope = 0.0, start
     high, high_slope = math.inf, math.inf
     length = 1.0
     best = None
-    for _ in range(60):
-        with np.errstate(over="ignore", invalid="ignore"):  # exponential slopes far from the minimiser
-            point = stage.point(here.theta + length * step, here.r - length * move)
-            slope = first + length * second + step @ point.u1 - move @ point.u
+    for _ in range(_LENGTHS if -math.inf < start < 0 else 0):
+        point, slope = at(length)
         if 0.5 * start <= slope <= -beyond * start:
             return point
         if slope < 0:
-            low, low_slope = length, slope
-            best = point
+            low, low_slope, best = length, slope, point
         else:
             high, high_slope = length, slope
-        length = next_length(low, low_slope, high, high_slope)
+        if math.isinf(high):
+            length = 4.0 * low
+        elif not math.isfinite(high_slope):
+            length = 0.5 * (low + high)
+        else:
+            length = low + (high - low) * min(max(low_slope / (low_slope - high_slope), 0.1), 0.9)
     return best
-
-
-def next_length(low: float, low_slope: float, high: float, high_slope: float) -> float:
-    """The length to try next where the slope is below 0 at ``low`` and above at ``high``, which is
-    infinite until one is found."""
-    if math.isinf(high):
-        return 4.0 * low
-    if not math.isfinite(high_slope):
-        return 0.5 * (low + high)
-    share = low_slope / (low_slope - high_slope)
-    return low + (high - low) * min(max(share, 0.1), 0.9)
 
 
 def gram(X: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -231,13 +221,6 @@ def gram(X: np.ndarray, w: np.ndarray) -> np.ndarray:
         part = X[block] * np.sqrt(w[block, None])
         total += part.T @ part
     return total
-
-
-def hessian_of(X: np.ndarray, w: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
-    """``X' diag(w) X + diag(diagonal)`` (p, p)."""
-    hessian = gram(X, w)
-    hessian.flat[:: len(hessian) + 1] += diagonal
-    return hessian
 
 
 def newton_step(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
@@ -256,7 +239,7 @@ def _wide_step(
     X: np.ndarray, w: np.ndarray, diagonal: np.ndarray, gradient: np.ndarray
 ) -> np.ndarray | None:
     """The solution (p,) of ``(diag(diagonal) + X' diag(w) X) x = gradient`` by a system of the rows; None
-    where that is no smaller, or where it would lose too many digits."""
+    where that is no smaller, or would lose digits."""
     if X.shape[1] < max(_WIDE * len(X), _MANY) or not np.all(diagonal > 0):
         return None
     if not w.any():

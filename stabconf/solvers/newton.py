@@ -1,10 +1,9 @@
 """Newton's method on p x p systems, made exact for kinks by the method of multipliers (theory, section 4).
 
-The default solver of `minimise`. For LAD, the quantile loss, power, linex and the L1 penalty each kink is
+The default solver of `minimise`; for smooth losses it is Newton with a line search. Else each kink is
 replaced by its Moreau envelope around the last multipliers; the envelope's width shrinks and the
 multipliers are updated, which ends, for slopes that are steps, exactly at the active set. With many rows
-only those near 0 can still change sign: the others are a linear term, so a fit costs a few passes over the
-design. For smooth losses this is Newton with a line search.
+only those near 0 can still change sign: the others are a linear term, and a fit costs a few passes.
 """
 
 import math
@@ -69,8 +68,7 @@ def certified(problem: Problem, found: Point, tol: float, nit: int) -> Solution:
 
 
 def _warm(problem: Problem, start: np.ndarray, tol: float) -> Solution | None:
-    """The `Solution` where plain Newton steps lead to it from a start whose coefficients are 0 where its
-    are; None where they do not."""
+    """The `Solution` where plain Newton steps lead to it from a start with the same zeros; else None."""
     r = problem.residuals(start)
     u = problem.loss.derivative(r)
     if not np.all(np.abs(u) < 1e100):
@@ -94,22 +92,13 @@ def _subsample(problem: Problem, size: int) -> Problem:
     """The problem on evenly spaced rows, weighted so that its minimiser is near the full one."""
     n = len(problem.v)
     rows = np.linspace(0, n - 1, size).astype(int)
-    share = size / n
-    return replace(
-        problem,
-        X=problem.X[rows],
-        v=problem.v[rows],
-        ridge=problem.ridge * share,
-        lasso=problem.lasso * share,
-        tilt=problem.tilt * share,
-    )
+    ridge, lasso, tilt = (each * (size / n) for each in (problem.ridge, problem.lasso, problem.tilt))
+    return Problem(problem.X[rows], problem.v[rows], problem.loss, ridge, lasso, tilt)
 
 
 def _working_set(problem: Problem, theta: np.ndarray, size: int, max_iter: int) -> tuple[Point, int]:
-    """Solve with the rows near 0 alone, the rest as a linear term, until no sign is wrong.
-
-    A few smoothed steps on all rows come first: they bring ``theta`` so close that few rows are near.
-    """
+    """Solve with the rows near 0 alone, the rest as a linear term, until no sign is wrong; after a few
+    smoothed steps on all rows, which bring ``theta`` so close that few rows are near."""
     X, v = problem.X, problem.v
     start = start_at(problem, theta)
     scale = typical(start.r)
@@ -144,11 +133,10 @@ def multipliers_method(
     narrowest: float = _NARROWEST,
     inner: Callable[[Envelope, float, int], tuple[Point, int]] = minimise_envelope,
 ) -> tuple[Point, int]:
-    """Smooth problems inside, multiplier updates outside; returns the best point and the number of steps.
+    """Smooth problems, by ``inner``, and multiplier updates: the best point and the number of steps.
 
     ``scale`` is the residuals' typical size where ``start`` is already near the minimiser; the rounds end
-    once the envelope is ``narrowest`` and nothing improves. ``inner`` minimises an envelope to a relative
-    gradient in a number of steps.
+    once the envelope is ``narrowest`` and nothing improves.
     """
     steps_only = problem.loss.kind == "step"
     loosest = 1e-4 if narrowest == _NARROWEST else 1e-2
@@ -166,10 +154,8 @@ def multipliers_method(
         target = 1e-14 if one_stage else min(loosest, (stage.eps / size) ** 2)
         here, steps = inner(stage, target, max_iter - nit)
         nit += steps
-        candidates = [here]
         narrow = one_stage or stage.eps <= _FINISH * size
-        if narrow and not one_stage:
-            candidates.insert(0, finish(problem, here))
+        candidates = [finish(problem, here), here] if narrow and not one_stage else [here]
         stalled += narrow and math.isfinite(least)
         for candidate in candidates:
             merit = stage.merit(candidate) if narrow else math.inf
@@ -193,11 +179,8 @@ def start_at(problem: Problem, theta: np.ndarray, u: np.ndarray | None = None) -
 
 
 def active_set(problem: Problem, here: Point) -> Point:
-    """The exact solution, provided that the rows with inner multipliers are those fitted exactly.
-
-    Rows (and L1 coordinates) strictly inside their slope range must be at 0; with the others' slopes
-    constant, what is left is one linear system in theta and the inner multipliers.
-    """
+    """The exact solution, provided that rows and L1 coordinates strictly inside their slope range are at 0:
+    with the others' slopes constant, one linear system in theta and the inner multipliers is left."""
     down, up = problem.loss.slopes
     u = here.u.copy()
     inner = np.flatnonzero((u > -down) & (u < up))
@@ -222,7 +205,7 @@ def _exact_step(
     """Changes of the coefficients ``free`` (f,) and of the multipliers of the rows ``inner`` (k,) that
     balance ``force`` (f,) and move the rows' predictions by ``off`` (k,)."""
     if problem.sparse is not None and len(inner):
-        found = problem.sparse.take(inner, free).solve(problem.ridge[free], 0.0 * off, force, off)
+        found = problem.sparse.take(inner, free).solve(problem.ridge[free], force, off)
         if found is not None:
             return found
     count = len(free)
@@ -239,8 +222,7 @@ def _exact_step(
 
 
 def _solution(system: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The solution (k,) of a system (k, k); that of least norm where it is singular but for rounding, which
-    takes four times as long."""
+    """The solution (k,) of a system (k, k); that of least norm where it is singular but for rounding."""
     if not len(right):
         return right
     factors, _, found, info = lapack.dgesv(system, right)
@@ -252,21 +234,13 @@ def _solution(system: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def _polish(problem: Problem, here: Point) -> Point:
-    """Newton's method on the objective itself and the coordinates that are not 0, for losses with slopes of
-    their own.
-
-    The result has slopes of the loss itself as multipliers, so its certificate has no slack.
-    """
+    """Newton's method on the objective itself and the coordinates that are not 0. Multipliers are slopes
+    of the loss itself, so the certificate has no slack."""
     free = np.flatnonzero(np.abs(here.u1) >= problem.lasso)
     theta = np.zeros(len(here.theta))
     theta[free] = here.theta[free]
-    part = replace(
-        problem,
-        X=problem.X[:, free],
-        ridge=problem.ridge[free],
-        lasso=np.zeros(len(free)),
-        tilt=(problem.tilt + here.u1)[free],
-    )
+    tilt = (problem.tilt + here.u1)[free]
+    part = Problem(problem.X[:, free], problem.v, problem.loss, problem.ridge[free], 0.0 * tilt, tilt)
     stage = envelope_of(part, start_at(part, theta[free]), 1.0)
     if not np.all(np.abs(problem.loss.derivative(stage.last.r)) < 1e100):  # as exponentials may be
         return here

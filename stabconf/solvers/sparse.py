@@ -52,11 +52,7 @@ class SparseDesign:
 
     def newton_step(self, w: np.ndarray, diagonal: np.ndarray, gradient: np.ndarray) -> np.ndarray | None:
         """The solution (p,) of ``(diag(diagonal) + X' diag(w) X) x = gradient``; None where the matrix is
-        singular, or nearly so.
-
-        With ``q = m' x`` and ``t = s' x - sum(w) q``, where ``s = S' w``, it is sparse but for two rows and
-        columns.
-        """
+        singular, or nearly so. Its unknowns besides are ``q = m' x`` and ``t = s' x - sum(w) q``."""
         total, s = w.sum(), self.S.T @ w
         gram = self.S.T @ sparse.diags_array(w) @ self.S + sparse.diags_array(diagonal)
         columns = sparse.csr_array(np.column_stack([-s, -self.m]))
@@ -66,17 +62,17 @@ class SparseDesign:
         return None if found is None else found[:-2]
 
     def solve(
-        self, ridge: np.ndarray, give: np.ndarray, a: np.ndarray, b: np.ndarray
+        self, ridge: np.ndarray, a: np.ndarray, b: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """``theta`` (p,) and ``u`` (n,) with ``ridge theta - X' u = a`` and ``X theta + give u = b``; None
-        where the system is singular, or nearly so. With ``give`` 0 the rows are fitted exactly."""
+        """``theta`` (p,) and ``u`` (n,) with ``ridge theta - X' u = a`` and ``X theta = b``; None where the
+        system is singular, or nearly so."""
         n, p = self.S.shape
         m = sparse.csr_array(self.m[None])
         ones = sparse.csr_array(np.ones((1, n)))
         one = sparse.csr_array([[1.0]])
         blocks = [
             [sparse.diags_array(ridge), -self.S.T, None, m.T],
-            [self.S, sparse.diags_array(give), -ones.T, None],
+            [self.S, None, -ones.T, None],
             [-m, None, one, None],
             [None, -ones, None, one],
         ]

@@ -6,11 +6,9 @@ row adds the tilt ``t x_N`` with \\|t\\| at most the slope of the loss at its re
 stationarity residual is added to e.
 """
 
-from .base_fit import BaseFit, Metric
-from .blocks import BlockFit
-from .constants import named_constants, needs_range
+from .base_fit import BaseFit, BlockFit, Metric
 from .frozen import FrozenFit, frozen_fit
-from .moves import BOUNDS, Reach, default_bound, reach
+from .moves import BOUNDS, default_bound, named_constants, needs_range, reach
 
 __all__ = [
     "BOUNDS",
@@ -18,7 +16,6 @@ __all__ = [
     "BlockFit",
     "FrozenFit",
     "Metric",
-    "Reach",
     "default_bound",
     "frozen_fit",
     "named_constants",

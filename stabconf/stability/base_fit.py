@@ -5,7 +5,7 @@ together with what may move the fit before any new row does: the solver's statio
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg
 
-from ..rank import Rank, Scoring, kth_smallest
-from ..solvers import Problem, Solution, gram
+from ..rank import Rank, Scoring, kth_of_blocks, kth_smallest
+from ..solvers import BlockProblem, Problem, Solution, gram
 
 Level = np.ndarray | float  # one per norm, or one for all
 Values = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of rows (b, p) and residuals (b,)
@@ -30,10 +30,7 @@ class BaseFit:
 
     ``problem`` is in units of ``(y - centre) / scale``. ``pinned`` is the slope of a new row's loss at the
     response that it was fitted with, and its pull is then the tilt of ``problem``; 0 for the fit without
-    it. ``metrics`` keeps those made for regions of a size.
-
-    What has an entry per row is asked of `parts`: here all rows are one part, in `BlockFit` they come in
-    blocks.
+    it. ``metrics`` keeps those made for regions of a size. Rows come in `parts`: here all are one.
     """
 
     problem: Problem
@@ -43,7 +40,7 @@ class BaseFit:
     pinned: float = 0.0
     metrics: "dict[float | None, Metric]" = field(default_factory=dict, repr=False, compare=False)
 
-    @property
+    @cached_property
     def n(self) -> int:
         """Number of training rows."""
         return len(self.problem.v)
@@ -97,8 +94,7 @@ class BaseFit:
         return max(float(np.max(of(*part))) for part in self.parts())
 
     def metric(self, kappa: float | None) -> "Metric":
-        """The `Metric` of a curvature region of size ``kappa``, ``inf`` for the whole line, or of the
-        penalty alone (None)."""
+        """The `Metric` of a curvature region (``inf``: the whole line), or of the penalty alone (None)."""
         if kappa not in self.metrics:
             self.metrics[kappa] = self._made(kappa)
         return self.metrics[kappa]
@@ -138,10 +134,8 @@ class BaseFit:
 
     @cached_property
     def finest_region(self) -> float:
-        """Size of the smallest curvature region worth having, a power of 2.
-
-        A typical row moves little in it, and its norms are those at the fit but for 1 %.
-        """
+        """Size of the smallest curvature region worth having, a power of 2: a typical row moves little in
+        it, and its norms are those at the fit but for 1 %."""
         middle = (self.n + 1) // 2, self.n // 2 + 1
         typical = float(np.mean(self.kth(lambda X, r: self.widths_of(X), *middle)))
         if not 0 < typical < math.inf:
@@ -153,15 +147,10 @@ class BaseFit:
             kappa /= 4.0
         return kappa
 
-    def held(
-        self, moved: np.ndarray, off: np.ndarray, pull: float = 0.0, row: np.ndarray | None = None
-    ) -> np.ndarray | None:
+    def held(self, moved: np.ndarray, off: np.ndarray, pull: float, row: np.ndarray) -> np.ndarray | None:
         """Bounds on the moves of the rows (n,), in the smallest curvature region that surely holds the fit
-        of a changed problem; None if there is none.
-
-        ``moved`` (n,) is how far the rows' residuals move besides, ``off`` (n,) bounds the changes of their
-        slopes at the fit, and ``pull`` the tilt along a new ``row`` (p,).
-        """
+        of a changed problem; None if there is none. Their residuals move by ``moved`` (n,) besides, ``off``
+        (n,) bounds the changes of their slopes at the fit, and ``pull`` the tilt along ``row`` (p,)."""
         with np.errstate(divide="ignore", invalid="ignore"):
             needed = float(np.max(np.where(self.widths > 0, moved / self.widths, 0.0)))
         kappa = max(2.0 * needed, self.finest_region)
@@ -169,7 +158,7 @@ class BaseFit:
             metric = self.metric(2.0 ** math.ceil(math.log2(kappa)))
             with np.errstate(invalid="ignore"):  # a region without curvature bounds nothing
                 move = metric.start + float(off @ metric.rows)
-            if pull and row is not None:
+            if pull:
                 move += pull * float(metric.root.norms(row[None])[0])
             if not math.isfinite(move):
                 return None
@@ -180,11 +169,8 @@ class BaseFit:
         return None
 
     def ceilings(self, score: Scoring, rank: Rank, metric: "Metric") -> list[tuple[Level, Level]]:
-        """Lines ``height + rise * move`` above the order statistic of upper bounds on the scores.
-
-        Any rows that have the mass bound it from above: those with the smallest norms give the line that
-        rises least.
-        """
+        """Lines ``height + rise * move`` above the order statistic of upper bounds on the scores: any rows
+        that have the mass bound it, those with the smallest norms by the line that rises least."""
         values = score.values(self.solution.r)
         norms = score.norms(metric.rows)
         flat, last = rank.first(norms)
@@ -199,10 +185,46 @@ class BaseFit:
         """Shape of the curvature regions: row norms in the base Hessian's inverse norm (n,)."""
         return self.base_root.norms(self.problem.X)
 
-    @cached_property
-    def largest_width(self) -> float:
-        """The largest of `widths`."""
-        return self.largest(lambda X, r: self.widths_of(X))
+
+@dataclass(frozen=True)
+class BlockFit(BaseFit):
+    """A `BaseFit` whose rows come in blocks, with a pass for each sum, largest value or order statistic.
+
+    ``problem`` and ``solution`` have no rows, and metrics have no norms.
+    """
+
+    blocks: BlockProblem = field(kw_only=True)
+
+    @property
+    def n(self) -> int:
+        return self.blocks.n
+
+    @property
+    def residual(self) -> np.ndarray:
+        return self.solution.e
+
+    def parts(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        return self.blocks.residuals(self.solution.x)
+
+    def widths_of(self, X: np.ndarray) -> np.ndarray:
+        return self.base_root.norms(X)
+
+    def norms_of(self, X: np.ndarray, metric: "Metric") -> np.ndarray:
+        return metric.root.norms(X)
+
+    def kth(self, of: Values, *ranks: int) -> list[float]:
+        X, v = self.blocks.sample
+        sample = of(X, v - X @ self.solution.x)
+        return kth_of_blocks(lambda: (of(*part) for part in self.parts()), sample, self.n, ranks)
+
+    def ceilings(self, score: Scoring, rank: Rank, metric: "Metric") -> list[tuple[Level, Level]]:
+        def norms(X: np.ndarray, r: np.ndarray) -> np.ndarray:
+            return score.norms(self.norms_of(X, metric))
+
+        k = int(rank.mass)
+        (rise,), (level,) = self.kth(norms, k), self.kth(lambda X, r: score.values(r), k)
+        highest = self.largest(lambda X, r: np.where(norms(X, r) <= rise, score.values(r), -np.inf))
+        return [(highest if k <= self.n else math.inf, rise), (level, self.largest(norms))]
 
 
 @dataclass(frozen=True)
@@ -239,47 +261,30 @@ def inverse_root(hessian: np.ndarray) -> InverseRoot:
     if hessian.ndim == 1:
         with np.errstate(divide="ignore"):
             return InverseRoot(np.diag(1.0 / np.sqrt(hessian)), diagonal=True)
+    nothing = InverseRoot(np.full((p, p), np.inf))
     scale = np.sqrt(np.diag(hessian))
     if not np.all(scale > 0):
-        return InverseRoot(np.full((p, p), np.inf))
+        return nothing
     try:
         root = np.linalg.cholesky(hessian / scale[:, None] / scale)
     except np.linalg.LinAlgError:
-        return InverseRoot(np.full((p, p), np.inf))
+        return nothing
     if np.min(np.diag(root)) < 1e-7:  # numerically singular: its inverse certifies nothing
-        return InverseRoot(np.full((p, p), np.inf))
+        return nothing
     return InverseRoot(linalg.solve_triangular(root, np.diag(1.0 / scale), lower=True, check_finite=False))
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A matrix H with which the objective is strongly convex near the base fit.
-
-    Attributes
-    ----------
-    root : InverseRoot
-    kappa : float
-        Valid while each row's prediction moves by less than ``kappa`` times its width; ``inf`` where it
-        is valid everywhere.
-    rows : (n,) array
-        ``|x_i|`` in the inverse H norm.
-    stretch : float
-        Largest ratio of ``rows`` to the widths: a move M stays inside if ``M * stretch < kappa``.
-    start : float
-        Norm of what may move the fit before any new row does: the solver's residual.
-    inflation : float
-        Any norm is at most this many times the norm in the base Hessian.
-    holds : float
-        Order statistics are known for moves up to this; ``inf`` where ``rows`` are all training rows.
-    """
+    """A matrix H with which the objective is strongly convex near the base fit."""
 
     root: InverseRoot
-    kappa: float
-    rows: np.ndarray
-    stretch: float
-    start: float
-    inflation: float = 1.0
-    holds: float = math.inf
+    kappa: float  # valid while each row's prediction moves by less than this times its width
+    rows: np.ndarray  # (n,): |x_i| in the inverse H norm
+    stretch: float  # largest ratio of ``rows`` to the widths: a move M stays inside if M * stretch < kappa
+    start: float  # norm of what may move the fit before any new row does: the solver's residual
+    inflation: float = 1.0  # any norm is at most this many times the norm in the base Hessian
+    holds: float = math.inf  # order statistics are known for moves up to this
 
     @property
     def worn(self) -> float:

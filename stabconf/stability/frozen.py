@@ -12,8 +12,7 @@ import numpy as np
 
 from ..rank import Rank, Scoring
 from .base_fit import BaseFit, InverseRoot, Level, Metric
-from .constants import needs_range
-from .moves import WORN, region_growth
+from .moves import WORN, needs_range, region_growth
 
 _FAR = 100.0  # times the largest norm of a training row: up to there curvature regions are kept
 _LEAST = 1000  # rows
@@ -23,36 +22,12 @@ _SURELY = 1.0 - 1e-9  # against rounding
 
 @dataclass(frozen=True)
 class FrozenFit(BaseFit):
-    """A `BaseFit` with some of its rows and all of its metrics.
+    """A `BaseFit` with some of its rows and all of its metrics."""
 
-    Attributes
-    ----------
-    count : int
-        Number of training rows.
-    finest : float
-        Size of the finest curvature region.
-    root : InverseRoot
-        Of the base Hessian.
-    lines : list
-        What `ceilings` gives; empty for a Lipschitz loss, which needs none.
-    """
-
-    count: int = field(kw_only=True)
-    finest: float = field(kw_only=True)
-    root: InverseRoot = field(kw_only=True)
-    lines: list[tuple[Level, Level]] = field(kw_only=True)
-
-    @property
-    def n(self) -> int:
-        return self.count
-
-    @property
-    def base_root(self) -> InverseRoot:
-        return self.root
-
-    @property
-    def finest_region(self) -> float:
-        return self.finest
+    n: int = field(kw_only=True)
+    base_root: InverseRoot = field(kw_only=True)
+    finest_region: float = field(kw_only=True)
+    lines: list[tuple[Level, Level]] = field(kw_only=True)  # `ceilings`; empty for a Lipschitz loss
 
     def ceilings(self, score: Scoring, rank: Rank, metric: Metric) -> list[tuple[Level, Level]]:
         return self.lines
@@ -62,7 +37,9 @@ class FrozenFit(BaseFit):
         if kappa is None or math.isinf(kappa):
             return self.metrics[kappa]
         near = [size for size in self.metrics if size and abs(size / kappa - 1.0) < 1e-6]
-        return self.metrics[near[0]] if near else Metric(self.root, kappa, np.empty(0), math.inf, math.inf)
+        if not near:
+            return Metric(self.base_root, kappa, np.empty(0), math.inf, math.inf)
+        return self.metrics[near[0]]
 
 
 def frozen_fit(
@@ -92,8 +69,9 @@ def frozen_fit(
         for kappa, metric in metrics.items():
             norms = base.norms_of(X, metric)
             rows[kappa].append(norms[kept])
-            rates = score.norms(norms[lower])
-            stay[kappa] = min(stay[kappa], _least_move(level - values[lower], rates))
+            with np.errstate(divide="ignore", invalid="ignore"):  # moves at which scores reach the level
+                moves = (level - values[lower]) / score.norms(norms[lower])
+            stay[kappa] = float(np.min(np.where(np.isnan(moves), 0.0, moves), initial=stay[kappa]))
     near = np.concatenate(residuals)
     values, among = score.values(near), Rank(int(rank.mass) - below)
     slim: dict[float | None, Metric] = {}
@@ -109,19 +87,12 @@ def frozen_fit(
         base.centre,
         base.scale,
         metrics=slim,
-        count=base.n,
-        finest=base.finest_region if bound == "curvature" else 1.0,
-        root=base.base_root,
+        n=base.n,
+        finest_region=base.finest_region if bound == "curvature" else 1.0,
+        base_root=base.base_root,
         lines=base.ceilings(score, rank, metrics[widest]) if needs_range(base.problem.loss) else [],
     )
     return made, below
-
-
-def _least_move(room: np.ndarray, rates: np.ndarray) -> float:
-    """The smallest move at which a score with ``room`` below a level reaches it."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        stay = np.nan_to_num(room / rates, nan=0.0, posinf=math.inf)
-    return float(np.min(stay, initial=math.inf))
 
 
 def _regions(base: BaseFit) -> dict[float | None, Metric]:
@@ -132,12 +103,11 @@ def _regions(base: BaseFit) -> dict[float | None, Metric]:
     if math.isinf(steepest):
         largest = 10.0 * np.max(np.abs(base.solution.r))
         steepest = float(max(base.slope(largest, -1), base.slope(largest, 1)))
-    pull = _FAR * steepest * base.largest_width
+    pull = _FAR * steepest * base.largest(lambda X, r: base.widths_of(X))
     out: dict[float | None, Metric] = {}
     kappa = base.finest_region
     while kappa < math.inf:
-        metric = base.metric(kappa)
-        out[kappa] = metric
+        out[kappa] = metric = base.metric(kappa)
         if kappa >= pull and (metric.worn >= WORN or metric.limit > pull):
             break
         kappa *= region_growth(base.n)

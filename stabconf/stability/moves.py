@@ -1,9 +1,7 @@
 """Stability bounds: how far a tilt moves every training score and the new prediction (theory, section 4).
 
 `reach` makes one of these classes by its name, for new rows around a base fit. They differ in the metric
-(the penalty alone, or with the curvature of the loss on a region that the fit provably does not leave) and
-in using the norm or the ball. Enclosures of sets ask for order statistics of bounds on the scores.
-
+(the penalty alone, or with the loss's curvature where the fit provably stays) and in using norm or ball.
 What depends on a new row through its norm alone is computed once per entry of ``grid``, and rows look it up
 by ``place``. Norms of many rows are rounded up by at most 0.4 % to an absolute grid, so that a million rows
 have some thousand entries; otherwise every row is its own entry.
@@ -19,7 +17,6 @@ from ..errors import AssumptionError, InputError
 from ..losses import Loss
 from ..rank import Rank, Scoring, kth_of_lines
 from .base_fit import BaseFit, Metric
-from .constants import largest_loss, needs_range
 
 Group = tuple[slice | np.ndarray, Metric, np.ndarray, np.ndarray]  # which, metric, norms, move
 
@@ -35,16 +32,8 @@ class Reach:
 
     A move is the same kind of number for every row: a training row's score can change by ``move`` times
     its norm, the new row's prediction by ``move`` times its own. Rows that share a metric are treated
-    together, as a group ``(which, metric, norms, move)``. Arrays have one entry per norm of ``grid``.
-
-    Attributes
-    ----------
-    base : BaseFit
-    rows : (m, p) array
-    grid : (g,) array
-        Norms; ``inf`` where the metric says nothing about a row.
-    place : (m,) array of int
-        Each row's position in ``grid``.
+    together, as a group ``(which, metric, norms, move)``. Arrays have one entry per norm of ``grid`` (g,),
+    ``inf`` where the metric says nothing about a row; ``place`` (m,) has each row's position there.
     """
 
     name = "norm"
@@ -62,7 +51,9 @@ class Reach:
         self.grid = self._norms(rows)
         self.place = np.arange(len(rows))
         if shared and self.by_norm and len(rows) > _MANY:
-            self.grid, self.place = _round_up(self.grid)
+            points = np.ceil(_GRID * np.log(np.maximum(self.grid, 1e-300)))
+            points, self.place = np.unique(points, return_inverse=True)
+            self.grid = np.exp(points / _GRID)
         self.count = len(self.grid)
         self._groups_at: tuple[np.ndarray, list[Group]] | None = None
 
@@ -117,10 +108,8 @@ class Reach:
     def quantile(
         self, score: Scoring, rank: Rank, t: np.ndarray, direction: int, inner: bool = False
     ) -> np.ndarray:
-        """The order statistic of upper (``inner``: lower) bounds on the training scores (g,).
-
-        A rank that is not shared has one mass per new row, so norms must not be rounded.
-        """
+        """The order statistic of upper (``inner``: lower) bounds on the training scores (g,); with a rank
+        that is not shared norms must not be rounded."""
         out = np.empty(self.count)
         for which, metric, _, move in self.groups(t):
             move = np.where(move > metric.holds, np.inf, move)
@@ -143,11 +132,8 @@ class Reach:
 
 
 class CurvatureReach(Reach):
-    """As `Reach`, with the loss's own curvature on the smallest region that holds the move.
-
-    The norms of new rows are those of the base Hessian; a metric's `inflation` turns them into upper bounds
-    on its own.
-    """
+    """As `Reach`, with the loss's own curvature on the smallest region that holds the move; norms are those
+    of the base Hessian, which a metric's `inflation` turns into upper bounds on its own."""
 
     name = "curvature"
     widest = math.inf
@@ -181,12 +167,9 @@ class CurvatureReach(Reach):
                 yield which, metric, norms, _move(t[which], norms, metric.start)
 
     def _regions(self, pull: np.ndarray) -> tuple[list[Metric], np.ndarray]:
-        """Metrics of growing regions, and the index of the first that holds each pull ``t |x_N|``.
-
-        A region below the pull cannot hold it, and one that has lost most of its curvature is the last:
-        the answer for a row does not depend on the other rows. The index is the number of metrics where
-        none holds it.
-        """
+        """Metrics of growing regions, and the index of the first that holds each pull ``t |x_N|``, or their
+        number. A region below the pull cannot hold it, and one that has lost most of its curvature is the
+        last: the answer for a row does not depend on the other rows."""
         known = pull[np.isfinite(pull)]
         regions: list[Metric] = []
         limits: list[float] = []
@@ -208,11 +191,8 @@ class CurvatureReach(Reach):
 
 
 class BallReach(Reach):
-    """The ball form with the penalty's metric: it knows on which side each row moves.
-
-    A tilt of size t towards ``direction`` moves row i by ``direction * t * (g_i +- a_i a_N) / 2``. Cost
-    grows with n times m, memory does not.
-    """
+    """The ball form with the penalty's metric, which knows on which side each row moves: a tilt of size t
+    towards ``direction`` moves row i by ``direction * t * (g_i +- a_i a_N) / 2``."""
 
     name = "ball"
     by_norm = False
@@ -255,13 +235,9 @@ class PaperReach(Reach):
     """The paper's own constants, with their assumptions; they bound the move between the fits at any two
     responses, so they do not depend on the tilt.
 
-    - A Lipschitz loss and a ridge penalty: tau_i = 2 rho a_i a_N.
-    - A nu-smooth loss, a ridge penalty with nu a_N^2 < 1 ("nu < lambda"), and losses of at most C:
-      tau_i = 2 sqrt(2 nu C) a_i a_N / (1 - nu a_N^2).
-    - A strongly convex loss without penalty, in prediction space: tau_i = 2 rho / mu for every row.
-
-    C is the loss of the range of the training responses, which bounds the losses for responses and a
-    prediction in it; the slope is then at most rho = sqrt(2 nu C), also where the loss is not Lipschitz.
+    A ridge penalty takes a Lipschitz loss, or a nu-smooth one with nu a_N^2 < 1 ("nu < lambda") and losses
+    of at most C, that of the range of the training responses: slopes are then at most sqrt(2 nu C). Without
+    penalty a strongly convex loss is bounded in prediction space, all rows alike. `formula` has each tau_i.
     """
 
     name = "paper"
@@ -335,11 +311,9 @@ def default_bound(loss: Loss) -> str:
 
 
 def reach(base: BaseFit, rows: np.ndarray, bound: str, shared: bool = True) -> Reach:
-    """The stability bound by name for new rows (m, p) around a base fit.
-
-    ``shared`` is False where rows are more to the caller than their norms, which are then not rounded.
-    Raises `AssumptionError` where the bound's assumptions fail for this loss and penalty.
-    """
+    """The stability bound by name for new rows (m, p) around a base fit; `AssumptionError` where it does
+    not apply. ``shared`` is False where rows are more to the caller than their norms, which are then not
+    rounded."""
     if bound not in BOUNDS:
         raise InputError(f"bound={bound!r} is unknown: give one of {', '.join(BOUNDS)}")
     return BOUNDS[bound](base, rows, shared)
@@ -362,18 +336,33 @@ def _move(t: np.ndarray | float, norms: np.ndarray, start: float = 0.0) -> np.nd
     return np.where(np.isnan(move), np.where(norms == 0, start, np.inf), move)
 
 
-def _round_up(norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Norms on the grid, each once and ascending, and the place of every norm among them."""
-    finite = np.isfinite(norms)
-    size = np.maximum(np.where(finite, norms, 1.0), 1e-300)
-    point = np.ceil(_GRID * np.log(size)).astype(int)
-    lowest = int(point.min(initial=0))
-    highest = int(point.max(initial=0))
-    point = np.where(finite, point - lowest, highest - lowest + 1)
-    used = np.flatnonzero(np.bincount(point, minlength=1))
-    position = np.zeros(highest - lowest + 2, dtype=np.intp)
-    position[used] = np.arange(len(used))
-    grid = np.exp((used + lowest) / _GRID)
-    if not finite.all():
-        grid[-1] = math.inf
-    return grid, position[point]
+def needs_range(loss: Loss) -> bool:
+    """Whether the constants hold only for responses in the range of the training ones."""
+    return math.isinf(loss.lipschitz)
+
+
+def largest_loss(loss: Loss, spread: float) -> float:
+    """C: the largest loss of a response in the range of the training ones, and of a prediction in it."""
+    return float(np.max(loss.value(np.array([-spread, spread]))))
+
+
+def named_constants(loss: Loss, ridge: np.ndarray, spread: float, n: int) -> dict[str, float]:
+    """Constants of the mean loss over N = n + 1 rows plus ``lambda |b|^2``, by name.
+
+    ``ridge`` (p,) are the weights of half the squared coefficients in the sum over rows, and ``spread`` is
+    the range of the responses in units of the fit.
+
+    Examples
+    --------
+    >>> from stabconf.losses import LAD
+    >>> named_constants(LAD(), np.full(2, 3.0), 4.0, 14)
+    {'rho': 1.0, 'nu': inf, 'gamma': 1.0, 'lambda': 0.1, 'L_Phi': 1.0, 'C': 4.0}
+    """
+    return {
+        "rho": float(loss.lipschitz),
+        "nu": float(loss.smoothness),
+        "gamma": 1.0,
+        "lambda": float(np.min(ridge)) / (2.0 * (n + 1)),
+        "L_Phi": 1.0,
+        "C": largest_loss(loss, spread),
+    }
