@@ -46,23 +46,12 @@ def check_blocks(model: Model, ridge: np.ndarray, lasso: np.ndarray) -> None:
 
 @dataclass(frozen=True)
 class BlockRows:
-    """Training rows in blocks.
-
-    Attributes
-    ----------
-    blocks : function
-        Gives blocks of standardised rows (b, p) and responses (b,) in their own units.
-    n : int
-    ridge : (p,) array
-        Penalty weights.
-    spans : bool
-        Whether a constant lies in the span of the columns.
-    """
+    """Training rows in blocks of standardised rows (b, p) and responses (b,) in their own units."""
 
     blocks: Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]
     n: int
-    ridge: np.ndarray
-    spans: bool
+    ridge: np.ndarray  # penalty weights (p,)
+    spans: bool  # whether a constant lies in the span of the columns
 
     @cached_property
     def sample(self) -> tuple[np.ndarray, np.ndarray]:

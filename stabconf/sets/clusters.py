@@ -16,18 +16,10 @@ from .intervals import Intervals
 
 @dataclass(frozen=True)
 class Clusters:
-    """The cluster of every training row.
+    """The cluster of every training row."""
 
-    Attributes
-    ----------
-    code : (n,) array of int
-        From 0 to the number of clusters less 1, each there.
-    name : str
-        What they are, a column say.
-    """
-
-    code: np.ndarray
-    name: str
+    code: np.ndarray  # (n,): from 0 to the number of clusters less 1, each there
+    name: str  # what they are, a column say
 
     def __post_init__(self) -> None:
         if self.count < 2:

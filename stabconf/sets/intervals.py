@@ -27,68 +27,31 @@ def assumed(peers: Peers | None) -> str:
 
 @dataclass(frozen=True)
 class Intervals:
-    """Prediction intervals for m new rows, in units of the response.
+    """Prediction intervals for m new rows, in units of the response."""
 
-    Attributes
-    ----------
-    lower, upper : (m,) arrays
-        Ends of the hull of the set; infinite where the set is unbounded.
-    k, n : int, or (m,) arrays
-        Rank of the order statistic and the number of training rows (or what ``unit`` says) it is among;
-        within groups one per new row, with weights k in units of the mean weight. The set is the whole
-        line if k > n.
-    alpha : float
-    side : {"two-sided", "upper", "lower"}
-    method : str
-    bound : str or None
-        Stability bound, for the methods that use one.
-    certified : bool
-    guarantee : str
-        The coverage statement, in words.
-    promise : float
-        The coverage in that statement: 1 - alpha, or less; NaN where nothing is certified.
-    inner_lower, inner_upper : (m,) arrays or None
-        An interval contained in the exact set; NaN where none could be certified.
-    surcharge : (m,) array
-        Width that is due to stability (and to the solver's tolerance) rather than to the residuals.
-    tau : (m,) array
-        Largest bound on the movement of the new row's own prediction that entered an end.
-    centre : (m,) array or None
-        Predictions of the fit that made the intervals; None where that is the fit to all training rows.
-    pieces : dict
-        ``{row: ((lower, upper), ...)}`` for the rows whose set is not an interval, where the method
-        knows; lower and upper above are then the ends of its hull.
-    tilted_fits : int
-        Tilted fits that were made.
-    tol : float or (m,) array
-        How far an end may be outside the exact one, in units of the response; NaN where unknown.
-    wanted : float
-        The tolerance that ends should have; some may be looser, where a budget of fits was used up.
-    unit : str
-        What n counts.
-    """
-
-    lower: np.ndarray
+    lower: np.ndarray  # (m,): ends of the hull of the set, infinite where it is unbounded
     upper: np.ndarray
+    # Rank of the order statistic, and the number of training rows that it is among: one each for all new
+    # rows, or (m,) within groups; with weights k is in units of the mean weight. All of the line if k > n.
     k: int | np.ndarray
     n: int | np.ndarray
     alpha: float
     side: str
     method: str
-    bound: str | None = None
+    bound: str | None = None  # the stability bound, for methods that use one
     certified: bool = True
-    guarantee: str = ""
-    promise: float = np.nan
-    inner_lower: np.ndarray | None = None
-    inner_upper: np.ndarray | None = None
-    surcharge: np.ndarray | float = 0.0
-    tau: np.ndarray | float = 0.0
-    centre: np.ndarray | None = None
-    pieces: dict[int, Pieces] = field(default_factory=dict)
-    tilted_fits: int = 0
-    tol: float | np.ndarray = np.nan
-    wanted: float = np.inf
-    unit: str = "rows"
+    guarantee: str = ""  # the coverage statement, in words
+    promise: float = np.nan  # the coverage in it: 1 - alpha, or less; NaN where nothing is certified
+    inner_lower: np.ndarray | None = None  # (m,): an interval contained in the exact set,
+    inner_upper: np.ndarray | None = None  # NaN where none could be certified
+    surcharge: np.ndarray | float = 0.0  # (m,): width due to stability (and the solver), not to residuals
+    tau: np.ndarray | float = 0.0  # (m,): largest bound on the move of a row's own prediction, in an end
+    centre: np.ndarray | None = None  # (m,): predictions of the fits used; None for that to all rows
+    pieces: dict[int, Pieces] = field(default_factory=dict)  # of rows whose set is known to be no interval
+    tilted_fits: int = 0  # how many were made
+    tol: float | np.ndarray = np.nan  # or (m,): how far an end may be outside the exact one; NaN: unknown
+    wanted: float = np.inf  # what tol should be; some may be looser, where a budget of fits was used up
+    unit: str = "rows"  # what n counts
 
     @property
     def loose(self) -> np.ndarray:

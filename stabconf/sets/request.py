@@ -34,35 +34,18 @@ _FEW = 0.01  # of a chunk: work that is done sooner than workers are found
 class Request:
     """What was asked; slices are the same for some of the new rows.
 
-    Attributes
-    ----------
-    rows : (m, p) array
-        New design rows, without missing values.
-    alphas : tuple of float
-    peers : Peers
-        The training rows that new rows are ranked among.
-    parts : tuple of Part
-        Groups of the new rows, for methods that make their fits once for all of them.
-    score : Score
-        Side and fixed scale included.
-    scale : FixedScale, LearnedScale or None
-    conditional : Along or None
-        The design that coverage is asked for along.
-    bound, inner, tol, budget, z_hat, queries, points, calibration, folds, random_state, n_jobs, progress
-        Options; `conf_int_conformal` says what they mean. None for the default of ``bound`` and ``z_hat``.
-    more : dict
-        Options that only a method of somebody else's takes.
+    `conf_int_conformal` says what the options mean, from ``bound`` on.
     """
 
-    rows: np.ndarray
+    rows: np.ndarray  # (m, p): new design rows, without missing values
     alphas: tuple[float, ...]
-    peers: Peers
-    parts: tuple[Part, ...]
+    peers: Peers  # the training rows that new rows are ranked among
+    parts: tuple[Part, ...]  # groups of new rows, for methods that make their fits once for all of them
     side: Side = "two-sided"
-    score: Score = field(default_factory=Score)
+    score: Score = field(default_factory=Score)  # with side and fixed scale
     scale: FixedScale | LearnedScale | None = None
-    conditional: Along | None = None
-    bound: str | None = None
+    conditional: Along | None = None  # the design that coverage is asked for along
+    bound: str | None = None  # None for the default, as of z_hat
     inner: bool = False
     tol: float = 1e-6
     budget: int = 50
@@ -74,7 +57,7 @@ class Request:
     random_state: int | np.random.Generator = 0
     n_jobs: int | None = None
     progress: bool | None = None
-    more: dict[str, Any] = field(default_factory=dict)
+    more: dict[str, Any] = field(default_factory=dict)  # options of a method of somebody else's
 
     @classmethod
     def of(

@@ -1,14 +1,10 @@
 """A certified scan of a new row's set, where nothing better applies (theory, section 5).
 
-Tilted fits are made from the outermost new residual inward, first on one side and then on the other; each
-certifies a stretch to be in the set or out of it, up to a point near the next end. The scan goes along the
-new residual, of which the response is an increasing function: a row that the fit follows closely has a long
-range of responses but a short one of residuals. What is undecided at the tolerance, or when the budget of
-fits is used up, is kept.
-
-A fit certifies its neighbours: its derivative predicts the fits nearby, and the stability lemma, in the
-curvature metric of the fit, turns the prediction's stationarity residual into a bound on every residual.
-That remainder is quadratic in the distance, so few fits close in on an end of a set.
+Tilted fits are made from the outermost new residual inward, on one side and then on the other. Each
+certifies its neighbours to be in the set or out of it: its derivative predicts the fits nearby, and the
+stability lemma, in the curvature metric of the fit, turns the prediction's stationarity residual into a
+bound on every residual. That is quadratic in the distance, so few fits close in on an end. What is
+undecided at the tolerance, or when the budget of fits is used up, is kept.
 """
 
 import math
@@ -44,15 +40,12 @@ OUT, IN, UNKNOWN = "out", "in", "unknown"  # what is beyond the residuals that a
 
 @dataclass(frozen=True)
 class _Segment:
-    """Predicted residuals between two corners of a path, whose shares of it are ``first`` and ``last``.
+    """A stretch between two corners of a path."""
 
-    ``begin`` and ``end`` (n,) are predicted changes of the rows' residuals there.
-    """
-
-    first: float
-    last: float
-    begin: np.ndarray
-    end: np.ndarray
+    first: float  # share of the path, at one corner
+    last: float  # and at the other
+    begin: np.ndarray  # predicted changes of the rows' residuals (n,) at one
+    end: np.ndarray  # and at the other
 
 
 class TiltedPoint:

@@ -36,27 +36,14 @@ def unknown(ranks: Sequence[Rank], m: int) -> Ends:
 
 @dataclass(frozen=True)
 class Slow:
-    """New rows that share a metric and for which Q changes slowly.
-
-    Attributes
-    ----------
-    metric : Metric
-    which : (b,) array of int
-        The rows.
-    norms : (b,) array
-        Norms of the rows in the metric.
-    least, outer : (b,) arrays
-        Residuals up to ``least`` are in the set, those above ``outer`` are not.
-    rate : (b,) array
-        Bound on the change of Q per unit of r between them.
-    """
+    """New rows (b,) that share a metric and for which Q changes slowly."""
 
     metric: Metric
-    which: np.ndarray
-    norms: np.ndarray
-    least: np.ndarray
-    outer: np.ndarray
-    rate: np.ndarray
+    which: np.ndarray  # the rows
+    norms: np.ndarray  # of the rows, in the metric
+    least: np.ndarray  # residuals up to this are in the set
+    outer: np.ndarray  # those above this are not
+    rate: np.ndarray  # bound on the change of Q per unit of r between them
 
     def take(self, part: np.ndarray) -> "Slow":
         """The same for some of the rows."""

@@ -28,23 +28,14 @@ _CHUNK = 256  # new rows at a time
 class Scores:
     """Scores of the training rows, of their own for each of m new rows.
 
-    Attributes
-    ----------
-    base : (n,) array
-        Scores of one fit that all of them resemble.
-    norms, length : (n,) and (m,) arrays
-        The score of row i differs from ``base`` by at most ``norms[i] * length``.
-    at : callable
-        From positions of new rows (b,) and of training rows (w,) to scores (b, w).
-    unit : float
-        Size that scores are of, where those of ``base`` may all be 0.
+    The score of row i differs from that in ``base`` by at most ``norms[i] * length``.
     """
 
-    base: np.ndarray
-    norms: np.ndarray
-    length: np.ndarray
-    at: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    unit: float = 0.0
+    base: np.ndarray  # (n,): scores of one fit that all of them resemble
+    norms: np.ndarray  # (n,)
+    length: np.ndarray  # (m,)
+    at: Callable[[np.ndarray, np.ndarray], np.ndarray]  # scores (b, w) of new rows (b,), training rows (w,)
+    unit: float = 0.0  # size that scores are of, where those of the base may all be 0
 
     @classmethod
     def fixed(cls, scores: np.ndarray, count: int) -> "Scores":
@@ -55,10 +46,9 @@ class Scores:
     @classmethod
     def each(cls, scores: np.ndarray, unit: float = 0.0) -> "Scores":
         """Scores (m, n) that are known for every new row."""
-        length = np.max(np.abs(scores - scores[0]), axis=1)
-        return cls(
-            scores[0], np.ones(scores.shape[1]), length, lambda new, rows: scores[np.ix_(new, rows)], unit
-        )
+        base, norms = scores[0], np.ones(scores.shape[1])
+        length = np.max(np.abs(scores - base), axis=1)
+        return cls(base, norms, length, lambda new, rows: scores[np.ix_(new, rows)], unit)
 
     def take(self, which: np.ndarray) -> "Scores":
         """The same for some of the new rows, as often as they are named."""
@@ -67,14 +57,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Along:
-    """The design Phi that coverage is asked for along.
-
-    Attributes
-    ----------
-    trained : (n, d) array
-    new : (m, d) array
-    formula : str
-    """
+    """The design Phi that coverage is asked for along, (n, d) and (m, d)."""
 
     trained: np.ndarray
     new: np.ndarray
