@@ -175,7 +175,7 @@ def band_conformity(
     """Exact p-values of a new row at candidates (g,)."""
     (row,), _ = fits.coordinates(row[None])
     terms = [(fits.fits[sign], Score(sign=sign), 1.0) for sign in DIRECTIONS[side]]
-    return joint_p(terms, row, np.repeat(z[:, None], len(terms), axis=1), peers, along=along)
+    return joint_p(terms, row, z, peers, along=along)
 
 
 def stable_band(fits: BandFits, asked: Request) -> list[Intervals]:

@@ -1,10 +1,9 @@
 """p-values of candidate responses, exact and between stability bounds: the conformity function (theory,
 section 6).
 
-p(z) is that of the augmented fit at z. Where slopes are clipped all candidates are read off one path; else
-the augmented sample is refitted, warm. The bounds need one fit alone: the training rows', or that with the
-new row at some z_hat, the paper's pi_lo(z, z_hat) and pi_up(z, z_hat). `joint_p` is the one place where a
-candidate's score is compared with the training rows'.
+p(z) is that of the augmented fit at z, read off a path or refitted. The bounds need one fit alone: the
+training rows', or that with the new row at some z_hat, the paper's pi_lo(z, z_hat) and pi_up(z, z_hat).
+`joint_p` is the one place where a candidate's score is compared with the training rows'.
 """
 
 from collections.abc import Sequence
@@ -60,7 +59,7 @@ def conformity(
         scores = score.values(fits.base.solution.r)
         out[:3] = peers.p(scores >= -ties_of(fits.problem.X, fits.base.solution.x))
         return out
-    out[0] = exact_p(fits, row, z, score, peers, along=along)
+    out[0] = joint_p([(fits, score, 1.0)], row, z, peers, along=along)
     out[2] = 1.0
     if along is None and bound is not None:
         known: list[Fits | PinnedFits] = [fits]
@@ -82,21 +81,6 @@ def spread_out(y: np.ndarray, count: int) -> np.ndarray:
     return np.linspace(np.min(y) - margin, np.max(y) + margin, count)
 
 
-def exact_p(
-    fits: Any,
-    row: np.ndarray,
-    z: np.ndarray,
-    score: Score,
-    peers: Peers,
-    own: float = 1.0,
-    refit: bool = False,
-    along: Along | None = None,
-) -> np.ndarray:
-    """Exact p-values of a new row at candidates (g,), among its peers or along a design; ``refit`` makes
-    every fit anew, as must be where no loss is known."""
-    return joint_p([(fits, score, 1.0)], row, z[:, None], peers, own, refit, along)
-
-
 def joint_p(
     terms: Sequence[Term],
     row: np.ndarray,
@@ -106,13 +90,15 @@ def joint_p(
     refit: bool = False,
     along: Along | None = None,
 ) -> np.ndarray:
-    """As `exact_p` at candidates (g, q), a response for each term; rows are scored by the largest of the
-    terms."""
+    """Exact p-values of a new row at candidates (g,), or (g, q) with a response for each of the terms, by
+    the largest of which rows are scored; among its peers or along a design. ``refit`` makes every fit anew,
+    as must be where no loss is known."""
     out = np.empty(len(z))
+    responses = np.broadcast_to(z.T, (len(terms), len(z)))
     for part in parts_of(terms[0][0].n, len(z)):
         old, new = [], []
-        for (fits, score, share), values in zip(terms, z[part].T, strict=True):
-            w = fits.responses(values)
+        for (fits, score, share), values in zip(terms, responses, strict=True):
+            w = fits.responses(values[part])
             r, e, tie = (fits.refitted if refit or fits.loss is None else fits.residuals)(row, w)
             old.append(share * score.values(r))
             new.append(share * score.tied(e, own, tie, w))
@@ -123,11 +109,8 @@ def joint_p(
 
 def _slope_range(base: BaseFit, distance: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """How far the slope of a new row can be below and above that of the base fit, whose prediction is known
-    up to ``before``, for responses at a distance from it.
-
-    The fit moves towards the response where the slope grows, so the residual is then at most the distance,
-    and the slope at most the one there; and the other way round.
-    """
+    up to ``before``, for responses at a distance from it: where it grows the fit moves towards the
+    response, so the residual is at most the distance; and the other way round."""
     loss = base.problem.loss
     low = loss.subgradient(distance - before)[0]
     high = loss.subgradient(distance + before)[1]

@@ -1,10 +1,9 @@
 """Any object with ``fit`` and ``predict``: refits of it, with the new row among the rows or without some of
 them (theory, section 6).
 
-`EstimatorFits` answers what methods ask of `Fits`: ``refitted`` for p-values, root and grid, ``pinned`` for
-replace-one and batch, ``predictor`` for the methods that hold rows out. Pinned fits need bounds tau on how
-far each prediction moves when the response of the new row is replaced. They are the user's, or estimated,
-so those sets are marked as not certified.
+`EstimatorFits` answers what methods ask of `Fits`. Fits that are pinned to a response, for replace-one and
+batch, need bounds tau on how far each prediction moves when it is replaced. They are the user's, or
+estimated, so those sets are marked as not certified.
 """
 
 import copy
@@ -19,7 +18,7 @@ import numpy as np
 from ..data.units import location_scale
 from ..errors import AssumptionError, InputError
 from ..rank import Peers
-from .candidates import exact_p, spread_out
+from .candidates import joint_p, spread_out
 from .enclosure import enclose
 from .fits import LEARNED, Residuals
 from .intervals import Intervals, guarantee, ranked_intervals
@@ -34,20 +33,10 @@ _SAFETY = 2.0  # by which it multiplies the largest movement
 
 
 class EstimatorFits:
-    """Training rows and copies of an estimator fitted to all or some of them, or to one more.
+    """Training rows (n, p) and copies of an estimator fitted to all or some of them, or to one more.
 
-    Parameters
-    ----------
-    X : (n, p) array
-        Design rows.
-    y : (n,) array
-    estimator : object with ``fit`` and ``predict``
-    tau : str, float, array, callable or None
-        As in `stabconf.fit`.
-    intercept : int or None
-        The design column that estimators are not given, for they have their own.
-    learned : bool
-        Whether the units of the columns are statistics of the training rows.
+    ``tau`` is as in `stabconf.fit`, ``intercept`` the design column that estimators are not given, for they
+    have their own; ``learned`` says whether units of columns are statistics of the training rows.
     """
 
     loss = None  # no loss is known
@@ -72,7 +61,7 @@ class EstimatorFits:
         self.spread = location_scale(y, None)[1]
         if tau is not None and not isinstance(tau, str) and not callable(tau):
             self._checked(tau, ((), (self.n + 1,)))
-        self._predict = self._fitted(X, y)
+        self.predict = self._fitted(X, y)
         self._seen: tuple[bytes, np.ndarray] | None = None  # a row, and what refits with it predicted
 
     def coordinates(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -82,10 +71,6 @@ class EstimatorFits:
     def responses(self, z: np.ndarray) -> np.ndarray:
         """Responses as they are."""
         return z
-
-    def predict(self, rows: np.ndarray) -> np.ndarray:
-        """Predictions of the fit to all rows (m,)."""
-        return self._predict(rows)
 
     def predictor(self, which: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """A fit to some of the rows alone, as a function from design rows to predictions."""
@@ -121,7 +106,7 @@ class EstimatorFits:
         if isinstance(tau, str) and tau == "estimate":
             moves = np.abs(self._spread_out(row) - predictions)
             return _SAFETY * np.max(moves, axis=0)
-        rows = self._features(self.X), self._features(row[None])
+        rows = tuple(_without(each, self.intercept) for each in (self.X, row[None]))
         if isinstance(tau, str):
             tau = TAUS[tau](self) * np.linalg.norm(np.vstack(rows), axis=1)
         elif callable(tau):
@@ -133,8 +118,8 @@ class EstimatorFits:
         """Predictions of refits with a new row at responses far from each other (_REFITS, n + 1); those of
         one row are kept, for several fits may be pinned with it."""
         if self._seen is None or self._seen[0] != row.tobytes():
-            made = [self.augmented(row, z) for z in spread_out(self.y, _REFITS)]
-            self._seen = row.tobytes(), np.array(made)
+            made = np.array([self.augmented(row, z) for z in spread_out(self.y, _REFITS)])
+            self._seen = row.tobytes(), made
         return self._seen[1]
 
     def _checked(self, tau: Any, shapes: tuple[tuple[int, ...], ...]) -> np.ndarray:
@@ -157,17 +142,14 @@ class EstimatorFits:
     def _fitted(self, X: np.ndarray, y: np.ndarray) -> "_Predictor":
         """A fresh copy of the estimator, fitted, as a function from design rows to predictions."""
         fitted = copy.deepcopy(self.estimator)
-        fitted.fit(self._features(X), y)
+        fitted.fit(_without(X, self.intercept), y)
         return _Predictor(fitted, self.intercept)
-
-    def _features(self, rows: np.ndarray) -> np.ndarray:
-        return _without(rows, self.intercept)
 
     @property
     def iterations(self) -> float:
         """The number of iterations of the fit to all rows."""
         for name in ("n_iter_", "n_estimators_", "max_iter", "n_estimators"):
-            count = getattr(self._predict.fitted, name, None)
+            count = getattr(self.predict.fitted, name, None)
             if count is not None and np.ndim(count) == 0 and math.isfinite(count):
                 return float(count)
         raise InputError(
@@ -266,7 +248,7 @@ def refit_p(
     along: Along | None = None,
 ) -> np.ndarray:
     """Exact p-values of a new row (p,) at candidates ``z`` (g,), a refit each."""
-    one = partial(exact_p, fits, row, score=score, peers=peers, along=along)
+    one = partial(joint_p, [(fits, score, 1.0)], row, peers=peers, along=along)
     return np.concatenate(in_chunks(one, z, n_jobs, progress, size=1, unit="refit")).reshape(len(z))
 
 

@@ -1,8 +1,7 @@
 """Full conformal sets by refitting at candidate responses: root finding, and a grid (theory, section 6).
 
-Both go with whatever can be refitted, any estimator too. They are baselines: they know the set only to
-their resolution, and only if it is an interval (root) or has no part between two points (grid), so they are
-not certified.
+Baselines for whatever can be refitted: they know the set only to their resolution, and only if it is an
+interval (root) or has no part between two points (grid), so they are not certified.
 """
 
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .candidates import exact_p, spread_out
+from .candidates import joint_p, spread_out
 from .intervals import Intervals, assumed, ranked_intervals
 from .request import Request
 from .score import DIRECTIONS
@@ -62,8 +61,8 @@ def _ends_of(ends: Callable[..., np.ndarray], fits: Any, asked: Request) -> np.n
     """Ends of some rows at each level."""
     out = []
     for one in asked:
-        known = {"score": one.score, "peers": one.peers, "own": one.own[0]}
-        out.append(ends(fits, one, partial(exact_p, fits, one.rows[0], **known)))
+        terms = [(fits, one.score, 1.0)]
+        out.append(ends(fits, one, partial(joint_p, terms, one.rows[0], peers=one.peers, own=one.own[0])))
     return np.array(out)
 
 
