@@ -46,11 +46,9 @@ def conformity(
     z_hat: np.ndarray | None = None,
 ) -> np.ndarray:
     """Exact p-values of a new row (p,) at finite candidates ``z`` (g,), a lower and an upper bound on them,
-    and the gap between these: a (4, g) array.
-
-    The bounds are those of the training fit, or with ``z_hat`` (b,) the best of the fits that have the new
-    row at these responses. Where no stability bound applies, or it is infinite, they are 0 and 1.
-    """
+    and the gap between these: a (4, g) array. The bounds are those of the training fit, or with ``z_hat``
+    (b,) the best of the fits that have the new row at these responses. Where no stability bound applies, or
+    it is infinite, they are 0 and 1."""
     peers = Peers(fits.n) if peers is None else peers
     score = Score.of(side)
     (row,), (free,) = fits.coordinates(row[None])
@@ -155,7 +153,7 @@ def _bounds(
             first = np.maximum(first, np.minimum(distance, 0.0) - before)
             last = np.minimum(last, np.maximum(distance, 0.0) + before)
     known = np.isfinite(own) & ~np.isnan(tau).any(axis=1)
-    if bound == "paper" and needs_range(fits.loss):
+    if bound == "paper" and needs_range(base.problem.loss):
         known &= fits.in_range(row[None]) & (np.min(fits.y) <= z) & (z <= np.max(fits.y))
     new = score.range(np.where(known, first, 0.0), np.where(known, last, 0.0))
     tie = ties_of(base.problem.X, base.solution.x)
