@@ -33,8 +33,7 @@ _BOUNDS = ("norm", "paper")
 
 
 class BandFits:
-    """The two fits of a band, of the same rows; loss and centre differ, and the scale where most responses
-    are tied: both are in that of the upper fit here."""
+    """The two fits of a band, of the same rows: loss and centre differ, the scale is that of the upper."""
 
     def __init__(self, lower: Fits, upper: Fits) -> None:
         self.fits = {-1: lower.in_unit(upper.scale), 1: upper}
@@ -52,58 +51,43 @@ class BandFits:
         """How much larger responses are in units of the lower fit."""
         return (self.fits[1].centre - self.fits[-1].centre) / self.scale
 
-    @property
-    def clipped(self) -> dict[int, ClippedFit]:
-        """The `ClippedFit`s."""
-        return {sign: fits.clipped for sign, fits in self.fits.items()}
-
     def coordinates(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """As for `Fits`; both fits have the same design and penalty."""
         return self.fits[1].coordinates(rows)
 
     def paths(self, rows: np.ndarray, terms: Sequence[int] = (-1, 1)) -> dict[int, list[Polyline]]:
         """`Polyline`s of new rows, under the sign of each term of the score."""
-        out = {}
-        for sign in terms:
-            found = self.fits[sign].paths(rows)
-            out[sign] = [path for path in found if path is not None]
-            assert len(out[sign]) == len(rows)  # the paths of steps are always known somewhere
+        out = {sign: [path for path in self.fits[sign].paths(rows) if path is not None] for sign in terms}
+        assert all(len(found) == len(rows) for found in out.values())  # those of steps are always known
         return out
 
 
 def exact_band(fits: BandFits, asked: Request) -> list[Intervals]:
-    """Exact intervals of conformalised quantile regression.
-
-    One-sided sets rank distances above the upper fit, or below the lower one.
-    """
+    """Exact intervals of conformalised quantile regression. One-sided sets rank distances above the upper
+    fit, or below the lower one."""
     rows, peers = asked.rows, asked.peers
     order = np.argsort(np.linalg.norm(rows, axis=1))  # rows that are alike share what can decide them
     ordered = asked.take(order, peers.take(order))
     found = asked.in_chunks(partial(_chunk, fits), ordered, _CHUNK) if len(rows) else []
     loose = np.zeros(len(rows))
     loose[order] = np.concatenate([each for _, each in found]) if found else 0.0
-    centre = fits.fits[1].centre
-    place = np.argsort(order)
+    more: dict[str, Any] = {"tilted_fits": 4 * len(rows), "tol": fits.scale * loose, "wanted": 0.0}
     out = []
     for a, alpha in enumerate(asked.alphas):
-        found_sets = [
-            [(centre + fits.scale * low, centre + fits.scale * high) for low, high in pieces]
-            for chunks, _ in found
-            for pieces in chunks[a]
-        ]
-        lower, upper, apart = hulls([found_sets[j] for j in place])
-        more: dict[str, Any] = {"tilted_fits": 4 * len(rows), "tol": fits.scale * loose, "wanted": 0.0}
-        more["pieces"] = apart
+        sets = [pieces for chunks, _ in found for pieces in chunks[a]]
+        lower, upper, apart = hulls([sets[j] for j in np.argsort(order)])
+        lower, upper = (fits.centre + fits.scale * end for end in (lower, upper))
+        several = {i: (fits.centre + fits.scale * np.array(each)).tolist() for i, each in apart.items()}
+        more["pieces"] = {i: tuple(map(tuple, each)) for i, each in several.items()}
         out.append(ranked_intervals(lower, upper, peers, alpha, asked.side, "exact", **more))
     return out
 
 
 def _chunk(fits: BandFits, asked: Request) -> tuple[list[list[list[Piece]]], np.ndarray]:
-    """Sets of some of the rows for each rank, in units of the upper fit, and how far they may be too
-    wide."""
+    """Sets of some rows for each rank, in units of the upper fit, and how much too wide they may be."""
     terms = DIRECTIONS[asked.side]
     paths = fits.paths(asked.rows, terms)
-    base = fits.clipped
+    base = {sign: one.clipped for sign, one in fits.fits.items()}
     n = fits.n
     m = len(asked)
     X = base[1].X[:n]
@@ -142,22 +126,14 @@ def _chunk(fits: BandFits, asked: Request) -> tuple[list[list[list[Piece]]], np.
 def _decided(
     ways: dict[int, BandEnds], window: BandRows, outside: np.ndarray, inside: np.ndarray
 ) -> tuple[list[list[Piece]], np.ndarray]:
-    """Sets that need no path, and for which rows they are known (m,).
-
-    Where no order statistic on the way is below the new score, the set ends beyond the paths
-    (``outside``). Where all are negative, as new scores are between the paths alone, it ends there
-    (``inside``).
-    """
-    ends = {
-        way: each.ends(window) if way in window.terms else np.full(len(outside), way * np.inf)
-        for way, each in ways.items()
-    }
-    low, high, room = ends_within(ways, window)
-    low = np.where(outside, ends[-1], low)
-    high = np.where(outside, ends[1], high)
-    sets = [
-        [(one, two)] if one <= two else [] for one, two in zip(low.tolist(), high.tolist(), strict=True)
-    ]
+    """Sets that need no path, and for which rows they are known (m,). Where no order statistic on the way
+    is below the new score, the set ends beyond the paths (``outside``). Where all are negative, as new
+    scores are between the paths alone, it ends there (``inside``)."""
+    *ends, room = ends_within(ways, window)
+    for j, way in enumerate((-1, 1)):
+        beyond = ways[way].ends(window) if way in window.terms else way * np.inf
+        ends[j] = np.where(outside, beyond, ends[j])
+    sets = [[(low, high)] if low <= high else [] for low, high in np.transpose(ends).tolist()]
     return sets, outside | (inside & room)
 
 
