@@ -81,8 +81,7 @@ class EstimatorFits:
         return self.predictor(np.delete(np.arange(self.n), row))
 
     def augmented(self, row: np.ndarray, z: float) -> np.ndarray:
-        """Predictions at the training rows and at a new row (p,), of the fit that has it with response
-        ``z`` (n + 1,)."""
+        """Predictions (n + 1,) at the training rows and a new one (p,), of the fit that has it at ``z``."""
         rows = np.vstack([self.X, row])
         return self._fitted(rows, np.append(self.y, z))(rows)
 

@@ -107,10 +107,8 @@ def online_p(reference: np.ndarray, new: np.ndarray, theta: np.ndarray) -> np.nd
 
 def log_capital(p: np.ndarray) -> np.ndarray:
     """log10 of the capital (m, s) of bets against the uniformity of columns of p-values (m, s), from 1 on.
-
     A mixture that jumps between five bets: none, that p is small, or large, each with a mild bet that loses
-    little and a bold one that wins much where p is near 0 or 1. Each has mean 1 for uniform p.
-    """
+    little and a bold one that wins much where p is near 0 or 1. Each has mean 1 for uniform p."""
     inside = np.clip(p, _NEAR_ZERO, 1.0 - _NEAR_ZERO)
     bold = 0.5 / np.sqrt(inside), 0.5 / np.sqrt(1.0 - inside)
     bets = np.stack([np.ones_like(p), 1.5 - p, 0.5 + p, *bold], axis=1)
@@ -142,10 +140,8 @@ def change(p: np.ndarray) -> int:
 
 
 def _distances(trained: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Squared Mahalanobis distances (m,) of rows from the centre of the rows ``trained`` (a, p).
-
-    What lies in a direction in which those have no spread, as a category that they lack, counts much.
-    """
+    """Squared Mahalanobis distances (m,) of rows from the centre of the rows ``trained`` (a, p). What lies
+    in a direction in which those have no spread, as a category that they lack, counts much."""
     spread = np.std(trained, axis=0)
     spread = np.where(spread > 1e-12 * np.max(np.abs(trained), axis=0), spread, 1.0)
     centred = (trained - np.mean(trained, axis=0)) / spread

@@ -140,8 +140,7 @@ def ranked_intervals(
     if not is_open.any():
         return made
     free: dict[str, Any] = {"tol": made.tol}
-    for name in {"surcharge", "tau", "tol"} & set(more):
-        free[name] = np.where(is_open, 0.0, more[name])
+    free |= {name: np.where(is_open, 0.0, more[name]) for name in {"surcharge", "tau", "tol"} & set(more)}
     return replace(opened(made, is_open), **free)
 
 
@@ -171,11 +170,9 @@ def clipped(intervals: Intervals, low: float, high: float) -> Intervals:
 
 
 def cut(intervals: Intervals, y: np.ndarray, least: int) -> Intervals:
-    """`Intervals` without what lies beyond the responses ``y`` (n,) on a side that was asked for.
-
-    A new response is the largest of itself and those of the rows that it is exchangeable with, ``least`` at
-    least, with probability at most 1 / (least + 1), and as likely the smallest.
-    """
+    """`Intervals` without what lies beyond the responses ``y`` (n,) on a side that was asked for. A new
+    response is the largest of itself and those of the rows that it is exchangeable with, ``least`` at
+    least, with probability at most 1 / (least + 1), and as likely the smallest."""
     low = -np.inf if intervals.side == "upper" else np.min(y)
     high = np.inf if intervals.side == "lower" else np.max(y)
 
@@ -203,8 +200,7 @@ def cut(intervals: Intervals, y: np.ndarray, least: int) -> Intervals:
 
 
 def join(each: Sequence[Intervals], places: Sequence[np.ndarray]) -> Intervals:
-    """`Intervals` of groups of new rows as one; ``places`` are the rows of each group, together all of
-    them."""
+    """`Intervals` of groups of new rows as one; ``places`` are the rows of each group, together all."""
     if len(each) == 1:
         return each[0]
     m = sum(map(len, places))

@@ -22,19 +22,15 @@ Inside = Callable[[float], bool]
 
 
 def root(fits: Any, asked: Request) -> list[Intervals]:
-    """Ends by bisection, with a refit of the augmented sample at every candidate (rootCP).
-
-    NaN where no response in the set is found near the prediction, so that there is nothing to start from.
-    """
+    """Ends by bisection, with a refit of the augmented sample at every candidate (rootCP). NaN where no
+    response in the set is found near the prediction, so that there is nothing to start from."""
     return _by_row(_root_ends, fits, asked, "root", asked.tol * fits.spread)
 
 
 def grid(fits: Any, asked: Request) -> list[Intervals]:
-    """The hull of the candidates of a grid that are in the set, one step wider on each side.
-
-    The grid covers the range of the training responses, half as long again. An end is infinite where
-    the outermost candidate is in the set.
-    """
+    """The hull of the candidates of a grid that are in the set, one step wider on each side. The grid
+    covers the range of the training responses, half as long again. An end is infinite where the outermost
+    candidate is in the set."""
     z = spread_out(fits.y, asked.points)
     return _by_row(_grid_ends, fits, asked, "grid", z[1] - z[0])
 
@@ -47,7 +43,7 @@ def _by_row(
     found = asked.in_chunks(partial(_ends_of, ends, fits), asked, size=1)
     values = np.concatenate(found).reshape(m, len(asked.alphas), 2)
     words = f"the full conformal set to a resolution of {resolution:.2g}, assumed to be an interval"
-    if peers.which is not None or peers.weights is not None:
+    if not asked.plain:
         words = f"{words}; ranked{assumed(peers)}"
     more: dict[str, Any] = {"certified": False, "guarantee": words}
     out = []

@@ -1,8 +1,7 @@
 """What was asked of a method: rows, levels, side, score and options, checked once and then frozen.
 
 `Method` says which options a method takes and what it needs of fits and request; refusals are made here
-alone. `make_intervals` is what results call: it makes the `Request`, asks the method, and joins groups of
-new rows.
+alone. `make_intervals` is what results call.
 """
 
 import math
@@ -83,13 +82,11 @@ class Request:
                 f"scale= divides residuals, and score {made.name!r} is of response and prediction: divide "
                 "by the scale in its function, or drop scale="
             )
-        everyone = ((np.arange(len(rows)), peers),)
+        among = tuple(parts or ((np.arange(len(rows)), peers),))
         known = {each.name for each in fields(cls)}
         given = {name: value for name, value in options.items() if name in known and value is not None}
         more = {name: value for name, value in options.items() if name not in known}
-        return cls(
-            rows, tuple(alphas), peers, tuple(parts or everyone), side, made, scale, more=more, **given
-        )
+        return cls(rows, tuple(alphas), peers, among, side, made, scale, more=more, **given)
 
     def __post_init__(self) -> None:
         for name, allowed, fix in (
@@ -107,6 +104,11 @@ class Request:
         return np.ones(len(self.rows)) if self.scale is None else self.scale.new
 
     @property
+    def plain(self) -> bool:
+        """Whether new rows are ranked among all training rows, each of which counts once."""
+        return all(peers.which is None and peers.weights is None for _, peers in self.parts)
+
+    @property
     def ranks(self) -> list[Rank]:
         """The `Rank` of each level, with no more mass than all rows have."""
         return [self.peers.rank(alpha).within() for alpha in self.alphas]
@@ -118,8 +120,7 @@ class Request:
         size: int = CHUNK,
         unit: str = "row",
     ) -> list[Any]:
-        """As the function of that name, with workers and bar as they were asked for; a few rows are done
-        at once."""
+        """As the function of that name, with workers and bar as asked for; a few rows are done at once."""
         if self.n_jobs is None and not self.progress and len(rows) <= max(1.0, _FEW * size):
             return [function(rows)]
         return in_chunks(function, rows, self.n_jobs, self.progress, size, unit)
@@ -203,10 +204,7 @@ _NEEDS: dict[str, tuple[Callable[[Any, Request], Any], str]] = {
         "bound='dual' needs score='absolute', without scale= and inner=; or use another bound",
     ),
     "alone if conditional": (
-        lambda fits, asked: (
-            asked.conditional is None
-            or all(peers.which is None and peers.weights is None for _, peers in asked.parts)
-        ),
+        lambda fits, asked: asked.conditional is None or asked.plain,
         "conditional= takes the place of groups and weights: give the groups as terms of its formula, such "
         "as '~ C(g)', and drop groups= and weights=",
     ),

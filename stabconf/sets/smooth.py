@@ -93,8 +93,7 @@ class SmoothSets:
     def pieces(
         self, which: Sequence[int], ranks: Sequence[Sequence[Rank]]
     ) -> list[list[tuple[list[Piece], float]]]:
-        """For some new rows and each of their ranks (a list per row) the intervals that make up the set,
-        and how far they may reach beyond it."""
+        """As for `ClippedSets`, by scans."""
         out = []
         for i, each in zip(which, ranks, strict=True):
             how = self.score, self.own[i], self.tol, self.budget
@@ -117,10 +116,7 @@ class SmoothSets:
 
     def _behind(self, which: np.ndarray, rank: Rank, direction: int) -> np.ndarray:
         """Ends of one-sided sets that lie behind the fit, of rows ``which`` of whose sets no residual ahead
-        of it is part.
-
-        The opposite set has rank c + 1 - k among c rows, and ends where this one does.
-        """
+        of it is part. The opposite set has rank c + 1 - k among c rows, and ends where this one does."""
         score = replace(self.score, sign=-self.score.sign)
         other = SmoothSets(self.fits, score, self.rows[which], self.own[which], self.tol, self.budget)
         count = self.fits.n if rank.which is None else len(rank.which)
@@ -149,8 +145,7 @@ class SmoothSets:
         return ends, tol
 
     def _walk(self, slow: Slow, rank: Rank, direction: int) -> np.ndarray:
-        """Distances of the ends from the base prediction (b,), certified from outside; NaN where they do
-        not get within the tolerance."""
+        """Distances (b,) of the ends from the base prediction, from outside; NaN if not within ``tol``."""
         base = self.fits.base
         rows, own = self.rows[slow.which], self.own[slow.which]
         metric = slow.metric

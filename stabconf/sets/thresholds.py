@@ -26,10 +26,8 @@ _CHUNK = 256  # new rows at a time
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of the training rows, of their own for each of m new rows.
-
-    The score of row i differs from that in ``base`` by at most ``norms[i] * length``.
-    """
+    """Scores of the training rows, of their own for each of m new rows. The score of row i differs from
+    that in ``base`` by at most ``norms[i] * length``."""
 
     base: np.ndarray  # (n,): scores of one fit that all of them resemble
     norms: np.ndarray  # (n,)
@@ -103,10 +101,8 @@ class Along:
         return missed > 1e-8 * (1e-300 + np.linalg.norm(self.new, axis=1))
 
     def thresholds(self, scores: Scores, alpha: float | np.ndarray) -> np.ndarray:
-        """The largest score in the set of each new row (m,), at one level or at one each.
-
-        ``inf`` where nothing bounds it: a group that is too small, a row outside of what Phi spans.
-        """
+        """The largest score in the set of each new row (m,), at one level or at one each. ``inf`` where
+        nothing bounds it: a group that is too small, a row outside of what Phi spans."""
         X, to = self._space
         pull = self.new @ to
         level = np.broadcast_to(1.0 - np.asarray(alpha) - _HAIR, len(pull))
@@ -129,11 +125,9 @@ class Along:
 
     def p(self, scores: np.ndarray, own: np.ndarray) -> np.ndarray:
         """p-values (g,) of one new row at candidates, where training rows have ``scores`` (g, n) and it has
-        ``own`` (g,): the largest alpha at which each candidate is in the set.
-
-        Quantile regressions of different levels may cross, so that a candidate can be out at a smaller
-        alpha and in at a larger one: levels are tried one by one before the last stretch is halved.
-        """
+        ``own`` (g,): the largest alpha at which each candidate is in the set. Quantile regressions of
+        different levels may cross, so that a candidate can be out at a smaller alpha and in at a larger
+        one: levels are tried one by one before the last stretch is halved."""
         known = Scores.each(scores)
 
         def inside(which: np.ndarray, alpha: np.ndarray) -> np.ndarray:
@@ -167,11 +161,9 @@ def _regress(
     X: np.ndarray, scores: Scores, near: np.ndarray, new: np.ndarray, level: np.ndarray, pull: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Quantile regressions on X (n, q) of the scores of new rows (b,), at their levels and pulls, from the
-    rows ``near`` (q,) that a fit to the base scores has as its basis.
-
-    Only rows near that fit are watched, with all others on the side where they are; where one has not kept
-    it more rows are watched. Returns coefficients (b, q), which have a minimiser (b,), and bases (b, q).
-    """
+    rows ``near`` (q,) that a fit to the base scores has as its basis. Only rows near that fit are watched,
+    with all others on the side where they are; where one has not kept it more rows are watched. Returns
+    coefficients (b, q), which have a minimiser (b,), and bases (b, q)."""
     jitter = _JITTER * np.max(np.abs(scores.base), initial=scores.unit) * _spread(len(X))
     v = scores.base + jitter
     fit = np.linalg.solve(X[near], v[near])
@@ -213,11 +205,9 @@ def _simplex(
     X: np.ndarray, v: np.ndarray, level: np.ndarray, pull: np.ndarray, start: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Minimise ``sum of check losses of v - X g, less pull'g``, for right sides (B, n), levels, and pulls.
-
     A basis is q rows that are fitted exactly. While a multiplier of one is out of bounds it leaves, and the
     fit moves on until the slope along the way turns: the row that is reached there enters. Returns
-    coefficients (B, q), which of them are minimisers (B,), and bases (B, q).
-    """
+    coefficients (B, q), which of them are minimisers (B,), and bases (B, q)."""
     count, (n, q) = len(v), X.shape
     basis = np.array(np.broadcast_to(start, (count, q)))
     inverse = np.linalg.inv(X[basis])
@@ -260,10 +250,8 @@ def _simplex(
 def _turning(
     r: np.ndarray, rate: np.ndarray, basis: np.ndarray, excess: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The row at which the slope along each way turns (B,), and whether one does (B,).
-
-    Each row that is passed adds its rate to the slope, which begins at minus ``excess``.
-    """
+    """The row at which the slope along each way turns (B,), and whether one does (B,). Each row that is
+    passed adds its rate to the slope, which begins at minus ``excess``."""
     lines = np.arange(len(r))
     with np.errstate(divide="ignore", invalid="ignore"):
         step = r / -rate
