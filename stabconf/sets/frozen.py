@@ -60,13 +60,6 @@ class SplitTable:
         ranks = {alpha: Peers(len(held)).rank(alpha) for alpha in asked.alphas}
         return cls(predict, {alpha: float(rank.kth(scores)) for alpha, rank in ranks.items()}, len(held))
 
-    def intervals(self, asked: Request, alpha: float) -> Intervals:
-        """`Intervals` at one level."""
-        centre = self.predict(asked.rows)
-        level = np.broadcast_to(self.levels[alpha], len(centre))
-        ends = asked.score.own_ends(level, asked.own, centre)
-        return ranked_intervals(*ends, Peers(self.count), alpha, asked.side, "split", centre=centre)
-
 
 @dataclass(frozen=True)
 class FrozenSets:
@@ -115,8 +108,14 @@ def _stable(fits: FrozenSets, asked: Request) -> list[Intervals]:
 
 
 def _split(fits: FrozenSets, asked: Request) -> list[Intervals]:
-    assert fits.split is not None
-    return [fits.split.intervals(asked, alpha) for alpha in asked.alphas]
+    table = fits.split
+    assert table is not None
+    centre = table.predict(asked.rows)
+    out = []
+    for alpha in asked.alphas:
+        ends = asked.score.own_ends(np.full(len(centre), table.levels[alpha]), asked.own, centre)
+        out.append(ranked_intervals(*ends, Peers(table.count), alpha, asked.side, "split", centre=centre))
+    return out
 
 
 FROZEN_METHODS = {"stable": Method(_stable, ()), "split": Method(_split, (), together=True)}

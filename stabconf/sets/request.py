@@ -31,10 +31,7 @@ _FEW = 0.01  # of a chunk: work that is done sooner than workers are found
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked; slices are the same for some of the new rows.
-
-    `conf_int_conformal` says what the options mean, from ``bound`` on.
-    """
+    """What was asked, with the options of `conf_int_conformal`; slices are of the new rows."""
 
     rows: np.ndarray  # (m, p): new design rows, without missing values
     alphas: tuple[float, ...]
@@ -245,8 +242,7 @@ class Method:
     """How a method is run, the options that it takes, and what it needs.
 
     ``run`` gets the fits and a `Request`, once per group of new rows; if it is ``together``, once for all
-    groups, so that fits to parts of the rows are made once. ``along`` takes its place where coverage is
-    asked for along a design, if ``run`` does not see to that.
+    groups. ``along`` takes its place for coverage along a design, if ``run`` does not see to that.
     """
 
     run: Callable[[Any, Request], list[Intervals]]
@@ -281,15 +277,6 @@ BAND_METHODS: dict[str, Method] = {}
 SEVERAL_METHODS: dict[str, Method] = {}
 
 
-def _auto(fits: Any, side: Side, options: Mapping[str, Any], methods: Mapping[str, Method]) -> str:
-    """The tightest certified method that has all options."""
-    if "exact" not in methods:
-        return "split"
-    only = set(methods["stable"].options) - set(methods["exact"].options)
-    sizes = as_score(options.get("score"), fits.loss, side).ranks_sizes
-    return "exact" if sizes and fits.loss.bends_once and not set(options) & only else "stable"
-
-
 def make_intervals(
     fits: Any,
     rows: np.ndarray,
@@ -300,12 +287,8 @@ def make_intervals(
     parts: Sequence[Part] | None = None,
     methods: Mapping[str, Method] = METHODS,
 ) -> list[Intervals]:
-    """`Intervals` by a method's name, one record per alpha.
-
-    "auto" is the exact method, unless an option asks for what only the stable one has; for an estimator it
-    is split. ``parts`` are groups of new rows with the `Peers` that each is ranked among; None for all
-    among all.
-    """
+    """`Intervals` by a method's name, one record per alpha; ``parts`` are groups of new rows with the
+    `Peers` that each is ranked among, None for all among all."""
     given = {name: value for name, value in options.items() if value is not None}
     name, chosen = _chosen(fits, method, side, given, methods)
     threads = nullcontext() if methods is ESTIMATOR_METHODS else one_thread  # an estimator's are its own
@@ -327,9 +310,15 @@ def make_intervals(
 def _chosen(
     fits: Any, method: str, side: Side, given: Mapping[str, Any], methods: Mapping[str, Method]
 ) -> tuple[str, Method]:
-    """The method by its name, which takes the options that were given."""
+    """The method by its name, or with "auto" the tightest certified one that has the options given."""
     check_side(side)
-    name = _auto(fits, side, given, methods) if method == "auto" else method
+    name = method
+    if method == "auto" and "exact" not in methods:
+        name = "split"
+    elif method == "auto":
+        only = set(methods["stable"].options) - set(methods["exact"].options)
+        sizes = as_score(given.get("score"), fits.loss, side).ranks_sizes
+        name = "exact" if sizes and fits.loss.bends_once and not set(given) & only else "stable"
     if name not in methods:
         reason = "is unknown" if name not in METHODS else "is not for these results"
         if name in METHODS and methods is BAND_METHODS:

@@ -164,33 +164,29 @@ class FunctionScore(Score):
 
 
 def level_ends(value: Callable[[np.ndarray], np.ndarray], centre: np.ndarray, level: np.ndarray) -> Ends:
-    """Ends of the intervals around ``centre`` where ``value`` is at most ``level``."""
-    return _level_end(value, centre, level, -1), _level_end(value, centre, level, 1)
-
-
-def _level_end(
-    value: Callable[[np.ndarray], np.ndarray], centre: np.ndarray, level: np.ndarray, direction: int
-) -> np.ndarray:
-    """One of `level_ends`, to the last digit, from outside; NaN where the centre is above the level."""
-    inside = np.array(centre, dtype=float)
-    far = np.ones(inside.shape)
-    is_open = np.ones(inside.shape, dtype=bool)
+    """Ends of the intervals around ``centre`` where ``value`` is at most ``level``: doubling, then
+    bisection down to the last digit, from outside. NaN where the centre itself is above the level."""
+    start = np.array(centre, dtype=float)
+    ends = []
     with np.errstate(all="ignore"):
-        for _ in range(_DOUBLINGS):
-            is_open = value(inside + direction * far) <= level
-            if not is_open.any():
-                break
-            far = np.where(is_open, 2.0 * far, far)
-        outside = inside + direction * far
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (inside + outside)
-            if np.all((middle == inside) | (middle == outside)):
-                break
-            low = value(middle) <= level
-            inside = np.where(low, middle, inside)
-            outside = np.where(low, outside, middle)
-        end = np.where(is_open | np.isposinf(level), direction * np.inf, outside)
-        return np.where(value(np.array(centre, dtype=float)) <= level, end, np.nan)
+        some = value(start) <= level
+        for direction in (-1, 1):
+            inside, far = start, np.ones(start.shape)
+            for _ in range(_DOUBLINGS):
+                is_open = value(start + direction * far) <= level
+                if not is_open.any():
+                    break
+                far = np.where(is_open, 2.0 * far, far)
+            outside = start + direction * far
+            for _ in range(_HALVINGS):
+                middle = 0.5 * (inside + outside)
+                if np.all((middle == inside) | (middle == outside)):
+                    break
+                low = value(middle) <= level
+                inside, outside = np.where(low, middle, inside), np.where(low, outside, middle)
+            end = np.where(is_open | np.isposinf(level), direction * np.inf, outside)
+            ends.append(np.where(some, end, np.nan))
+    return ends[0], ends[1]
 
 
 @dataclass(frozen=True)
