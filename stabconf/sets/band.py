@@ -4,7 +4,6 @@ Two quantile fits make a band; a response is scored by how far it lies outside. 
 the new response, and the set is read off them, whatever its shape. `QuantileResults` calls this.
 """
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -55,12 +54,6 @@ class BandFits:
         """As for `Fits`; both fits have the same design and penalty."""
         return self.fits[1].coordinates(rows)
 
-    def paths(self, rows: np.ndarray, terms: Sequence[int] = (-1, 1)) -> dict[int, list[Polyline]]:
-        """`Polyline`s of new rows, under the sign of each term of the score."""
-        out = {sign: [path for path in self.fits[sign].paths(rows) if path is not None] for sign in terms}
-        assert all(len(found) == len(rows) for found in out.values())  # those of steps are always known
-        return out
-
 
 def exact_band(fits: BandFits, asked: Request) -> list[Intervals]:
     """Exact intervals of conformalised quantile regression. One-sided sets rank distances above the upper
@@ -86,10 +79,11 @@ def exact_band(fits: BandFits, asked: Request) -> list[Intervals]:
 def _chunk(fits: BandFits, asked: Request) -> tuple[list[list[list[Piece]]], np.ndarray]:
     """Sets of some rows for each rank, in units of the upper fit, and how much too wide they may be."""
     terms = DIRECTIONS[asked.side]
-    paths = fits.paths(asked.rows, terms)
     base = {sign: one.clipped for sign, one in fits.fits.items()}
-    n = fits.n
-    m = len(asked)
+    n, m = fits.n, len(asked)
+    every = {sign: fits.fits[sign].paths(asked.rows) for sign in terms}
+    paths = {sign: [path for path in found if path is not None] for sign, found in every.items()}
+    assert all(len(found) == m for found in paths.values())  # those of steps are always known somewhere
     X = base[1].X[:n]
     v = {sign: fit.v[:n] for sign, fit in base.items()}
     scores = np.max([sign * base[sign].r[:n] for sign in terms], axis=0)
@@ -111,12 +105,12 @@ def _chunk(fits: BandFits, asked: Request) -> tuple[list[list[list[Piece]]], np.
             if len(part):
                 least[part], most[part] = window.range(paths, part)
         sets, decided = _decided(ways, window, straight & (least - _MARGIN > peak), most < -_MARGIN)
-        every = np.arange(n) if rank.which is None else rank.which
+        all_rows = np.arange(n) if rank.which is None else rank.which
         for i in np.flatnonzero(~decided).tolist():
             if i not in joint:
                 joint[i] = BandPath.of({sign: each[i] for sign, each in paths.items()}, fits.shift)
             # A fit that follows the response without end leaves every window.
-            which, own = (rows, near) if straight[i] else (every, rank.alone())
+            which, own = (rows, near) if straight[i] else (all_rows, rank.alone())
             some = BandRows(X[which], {sign: each[which] for sign, each in v.items()}, own.take(i), terms)
             sets[i] = joint[i].pieces(some)
         out.append(sets)
@@ -184,10 +178,8 @@ def stable_band(fits: BandFits, asked: Request) -> list[Intervals]:
         high = eta[1] + tau[1] + level if 1 in eta else np.full(m, np.inf)
         with np.errstate(invalid="ignore"):
             extra = len(signs) * (level - plain) + sum(tau.values())
-        more = {
-            "surcharge": np.where(np.isnan(extra), 0.0, extra),
-            "tau": np.max(list(tau.values()), axis=0),
-        }
-        made = *nonempty(low, high), asked.peers, alpha, asked.side, "stable"
-        out.append(ranked_intervals(*made, bound=bound, **more))
+        more: dict[str, Any] = {"bound": bound, "surcharge": np.where(np.isnan(extra), 0.0, extra)}
+        more["tau"] = np.max(list(tau.values()), axis=0)
+        low, high = nonempty(low, high)
+        out.append(ranked_intervals(low, high, asked.peers, alpha, asked.side, "stable", **more))
     return out

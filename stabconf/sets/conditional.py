@@ -80,10 +80,8 @@ def conditional_set(fits: Fits | BandFits, asked: Request) -> list[Intervals]:
     assert asked.conditional is not None
     band = isinstance(fits, BandFits)
     if isinstance(fits, BandFits):
-        each = {
-            -1: _Term.both(fits.fits[-1], asked.rows, fits.shift),
-            1: _Term.both(fits.fits[1], asked.rows),
-        }
+        shifts = {-1: fits.shift, 1: 0.0}
+        each = {sign: _Term.both(one, asked.rows, shifts[sign]) for sign, one in fits.fits.items()}
     else:
         each = dict.fromkeys((-1, 1), _Term.both(fits, asked.rows))
     terms = {(sign, way): term for sign, both in each.items() for way, term in both.items()}

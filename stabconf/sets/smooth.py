@@ -1,10 +1,9 @@
 """Exact sets, to a tolerance, for losses whose slope bends: a certified walk in the tilt.
 
 The new residual r fixes the tilt, and r is in the set if r <= Q(r), the k-th smallest score of the tilted
-fit. The curvature bound limits how fast Q can change with r. Where that is less than half as fast as r
-itself, the set has one end on the side, and fixed-point steps close in on it: each fit moves a certified
-outer bound to its fixed point, and a few fits reach the tolerance (theory, section 5). Where that
-contraction cannot be shown the new residual is scanned.
+fit. Where the curvature bound shows that Q changes less than half as fast as r, the set has one end on the
+side, and a few fixed-point steps close in on it from outside (theory, section 5). Elsewhere the new
+residual is scanned.
 """
 
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from ..rank import Rank, kth_of_lines
 from ..stability import BaseFit, Metric
 from .enclosure import Enclosure
 from .fits import Fits
+from .parallel import parts_of
 from .scan import scanned_set
 from .score import Score
 
@@ -24,7 +24,6 @@ from .score import Score
 # where it must be taken apart piece by piece; and how far outside of the exact one an end may be.
 Ends = tuple[np.ndarray, np.ndarray]
 
-_ENTRIES = 1_000_000
 _FITS = 12
 _RATE = 0.5
 
@@ -45,7 +44,7 @@ class Slow:
     outer: np.ndarray  # those above this are not
     rate: np.ndarray  # bound on the change of Q per unit of r between them
 
-    def take(self, part: np.ndarray) -> "Slow":
+    def take(self, part: slice | np.ndarray) -> "Slow":
         """The same for some of the rows."""
         each = self.which, self.norms, self.least, self.outer, self.rate
         return Slow(self.metric, *(values[part] for values in each))
@@ -79,8 +78,7 @@ def contractions(
 
 class SmoothSets:
     """Sets of new rows (m, p), whose scales are ``own`` (m,), by tilted fits with certified bounds in
-    between; ``tol`` is relative to the scale of the response, ``budget`` the number of tilted fits per
-    row."""
+    between; ``tol`` is in units of the fit, ``budget`` the number of tilted fits per row."""
 
     def __init__(
         self, fits: Fits, score: Score, rows: np.ndarray, own: np.ndarray, tol: float, budget: int
@@ -137,8 +135,7 @@ class SmoothSets:
             ends[a, endless] = direction * np.inf
             tol[a, endless] = np.inf
             for slow in groups:
-                several = 1 + len(slow.which) * self.fits.n // _ENTRIES
-                for part in map(slow.take, np.array_split(np.arange(len(slow.which)), several)):
+                for part in map(slow.take, parts_of(self.fits.n, len(slow.which))):
                     at = part.which
                     ends[a, at] = eta[at] + direction * self._walk(part, rank.take(at), direction)
                     tol[a, at] = self.tol
@@ -148,10 +145,7 @@ class SmoothSets:
         """Distances (b,) of the ends from the base prediction, from outside; NaN if not within ``tol``."""
         base = self.fits.base
         rows, own = self.rows[slow.which], self.own[slow.which]
-        metric = slow.metric
-        norms = slow.norms
-        least = slow.least
-        outer = slow.outer.copy()
+        metric, norms, least, outer = slow.metric, slow.norms, slow.least, slow.outer.copy()
         loss = base.problem.loss
         inverse = base.base_root.W.T @ base.base_root.W
         theta = np.repeat(base.solution.x[None], len(rows), axis=0)
