@@ -1,5 +1,4 @@
-"""p-values of candidate responses, exact and between stability bounds: the conformity function (theory,
-section 6).
+"""The conformity function: p-values of candidates, exact and between stability bounds (theory, section 6).
 
 p(z) is that of the augmented fit at z, read off a path or refitted. The bounds need one fit alone: the
 training rows', or that with the new row at some z_hat, the paper's pi_lo(z, z_hat) and pi_up(z, z_hat).
@@ -29,7 +28,7 @@ Term = tuple[Any, Score, float]  # fits, what of residuals is ranked, and one un
 def check_bound(fits: Fits, bound: str | None, side: str) -> str | None:
     """The stability bound to use, by default the best that applies; None where none does."""
     check_side(side)
-    if bound is None and not (fits.loss.kind != "step" or np.all(fits.ridge > 0)):
+    if bound is None and fits.loss.kind == "step" and not np.all(fits.ridge > 0):
         return None
     return bound_of(fits, bound)
 

@@ -1,5 +1,4 @@
-"""Enclosures of the exact set from one fit, by bounds on how far the new response can move it (theory,
-section 4): the stable method, and what others need of it.
+"""The stable method: enclosures by bounds on how far a new response can move a fit (theory, section 4).
 
 `enclose` is the closed form, where one bound tau holds for every response (section 6; the paper's Algorithm
 2). `Enclosure` follows the tilt: on one side of the fit the new residual r fixes it, |t| = |l'(r)|. So r
@@ -34,10 +33,9 @@ def enclose(
     own_tau: np.ndarray,
     own: np.ndarray,
 ) -> tuple[Ends, Ends, np.ndarray]:
-    """Ends of the outer and of the inner interval of new rows, from one bound for all responses, and what
-    of the outer one's width is due to it. ``r`` (n,) are the training residuals and ``tau`` (m, n) bounds
-    on their moves; the others (m,) are the new rows' predictions, bounds on their moves, and scales. Inner
-    ends are NaN where there are none."""
+    """Ends of the outer and of the inner interval (NaN for none) of new rows, from one bound for all
+    responses, and what of the outer one's width is due to it. ``r`` (n,) are training residuals, ``tau``
+    (m, n) bounds on their moves; ``own_tau`` and ``own`` (m,) the new rows' own bounds, and scales."""
     least, most = score.range(r - tau, r + tau)
     now = np.broadcast_to(score.values(r), tau.shape)
     with np.errstate(invalid="ignore"):  # both may be infinite
@@ -217,13 +215,10 @@ def enclosed(fits: Any, asked: Request, alpha: float, bound: str) -> Intervals:
     """Stable intervals at one level, from the base fit of `Fits` or `PinnedFits`."""
     if not asked.score.ranks_sizes:
         return _scored(fits, asked, alpha, bound)
-    m = len(asked.rows)
-    peers = asked.peers
-    directions = DIRECTIONS[asked.side]
+    m, peers, directions = len(asked.rows), asked.peers, DIRECTIONS[asked.side]
     ends = {-1: np.full(m, -np.inf), 1: np.full(m, np.inf)}
     inner = (ends[-1], ends[1]) if asked.inner else None
-    surcharge = np.zeros(m)
-    tau = np.zeros(m)
+    surcharge, tau = np.zeros((2, m))
     if not np.all(peers.open(alpha)):
         own = 1.0 if asked.scale is None else asked.own
         ask = Enclosure(fits.base, asked.rows, bound, peers.rank(alpha).within(), asked.score, own)

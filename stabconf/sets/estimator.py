@@ -1,5 +1,4 @@
-"""Any object with ``fit`` and ``predict``: refits of it, with the new row among the rows or without some of
-them (theory, section 6).
+"""Any object with ``fit`` and ``predict``: refits with the new row or without others (theory, section 6).
 
 `EstimatorFits` answers what methods ask of `Fits`. Fits that are pinned to a response, for replace-one and
 batch, need bounds tau on how far each prediction moves when it is replaced. They are the user's, or
@@ -51,12 +50,8 @@ class EstimatorFits:
         intercept: int | None = None,
         learned: bool = False,
     ) -> None:
-        self.X = X
-        self.y = y
-        self.n = len(y)
-        self.estimator = estimator
-        self.tau = tau
-        self.intercept = intercept
+        self.X, self.y, self.n = X, y, len(y)
+        self.estimator, self.tau, self.intercept = estimator, tau, intercept
         self.given = LEARNED if learned else ""
         self.spread = location_scale(y, None)[1]
         if tau is not None and not isinstance(tau, str) and not callable(tau):
@@ -103,8 +98,7 @@ class EstimatorFits:
                 "give tau to fit (tau='estimate' refits to find out), or use method='root' or 'split'"
             )
         if isinstance(tau, str) and tau == "estimate":
-            moves = np.abs(self._spread_out(row) - predictions)
-            return _SAFETY * np.max(moves, axis=0)
+            return _SAFETY * np.max(np.abs(self._spread_out(row) - predictions), axis=0)
         rows = tuple(_without(each, self.intercept) for each in (self.X, row[None]))
         if isinstance(tau, str):
             tau = TAUS[tau](self) * np.linalg.norm(np.vstack(rows), axis=1)

@@ -26,10 +26,8 @@ _FLAT = 1e-4  # variance, of the largest, below which the fitted rows have no sp
 
 @dataclass(frozen=True)
 class Evidence:
-    """Evidence of m new rows against exchangeability, a column for each of `STREAMS`.
-
-    Capital starts at 1/6 and reaches c, ever, with probability at most 1 / (6 c).
-    """
+    """Evidence of m new rows against exchangeability, a column for each of `STREAMS`. Capital starts at 1/6
+    and reaches c, ever, with probability at most 1 / (6 c)."""
 
     p: np.ndarray  # (m, 3): smoothed, uniform and independent over rows under exchangeability
     capital: np.ndarray  # (m, 3): log10 of each bet's after a row
@@ -86,9 +84,8 @@ def weigh(reference: np.ndarray, new: np.ndarray, random: np.random.Generator, f
 
 
 def online_p(reference: np.ndarray, new: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """Smoothed p-values (m,) of new scores, each among the reference scores (c,) and the new ones before.
-
-    The share of larger scores, and a part ``theta`` (m,) of those that tie with it, itself included.
+    """Smoothed p-values (m,) of new scores, each among the reference scores (c,) and the new ones before:
+    the share of larger scores, and a part ``theta`` (m,) of those that tie with it, itself included.
 
     >>> online_p(np.array([1.0, 2.0, 3.0]), np.array([2.5, 0.0]), np.array([0.5, 0.5])).tolist()
     [0.375, 0.9]
@@ -98,9 +95,8 @@ def online_p(reference: np.ndarray, new: np.ndarray, theta: np.ndarray) -> np.nd
     for t, score in enumerate(new.tolist()):
         low = bisect_left(ranked, score)
         high = bisect_right(ranked, score, lo=low)
-        larger = len(ranked) - high
         ties = high - low + 1
-        out[t] = (larger + theta[t] * ties) / (len(ranked) + 1)
+        out[t] = (len(ranked) - high + theta[t] * ties) / (len(ranked) + 1)
         ranked.insert(high, score)
     return out
 

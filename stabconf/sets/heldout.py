@@ -21,8 +21,10 @@ from ..rank import Peers
 from .clusters import Clusters
 from .intervals import Intervals, Pieces, assumed, hulls, join, ranked_intervals
 from .parallel import parts_of
-from .request import Request, generator
+from .request import Part, Request, generator
 from .thresholds import Scores
+
+Found = list[np.ndarray]  # predictions and scales of new rows by each of K fits, (m, K) both
 
 
 def split(fits: Any, asked: Request) -> list[Intervals]:
@@ -121,7 +123,7 @@ def _made(
     fold = np.zeros(fits.n, dtype=int)
     fold[ranked] = np.repeat(np.arange(len(parts)), [len(held) for held in parts])
     scores = np.full(fits.n, -np.inf)
-    found = []  # predictions and scales of the new rows by each fit, (m, K) each, for every response
+    found: list[Found] = []  # for every response
     size = max(1, len(parts) // 100)
     for one, own in each:
         if len(parts) == fits.n and asked.n_jobs != 1:
@@ -136,10 +138,10 @@ def _made(
     out = []
     for alpha in asked.alphas:
         if once:
-            sets = [_split_intervals(found, scores, asked, parts[0], alpha, *group) for group in groups]
+            sets = [_split_intervals(found, scores, asked, parts[0], alpha, group) for group in groups]
         else:
             ask = partial(_fold_intervals, scores, fold, asked, alpha, method)
-            sets = [[ask(*group, *made) for made in found] for group in groups]
+            sets = [[ask(group, made) for made in found] for group in groups]
         for same in zip(*sets, strict=True):
             joined = join(same, [which for which, _ in groups])
             if clusters is not None:
@@ -151,16 +153,10 @@ def _made(
 
 
 def _split_intervals(
-    found: list[list[np.ndarray]],
-    scores: np.ndarray,
-    asked: Request,
-    held: np.ndarray,
-    alpha: float,
-    rows: np.ndarray,
-    peers: Peers,
+    found: list[Found], scores: np.ndarray, asked: Request, held: np.ndarray, alpha: float, group: Part
 ) -> list[Intervals]:
     """`Intervals` of one group of new rows for each response, from the rows ``held`` that calibrate."""
-    scores, peers = scores[held], peers.among(held)
+    rows, scores, peers = group[0], scores[held], group[1].among(held)
     more: dict[str, Any] = {}
     level = np.broadcast_to(peers.rank(alpha).kth(scores), len(rows))
     if asked.conditional is not None:
@@ -181,12 +177,11 @@ def _fold_intervals(
     asked: Request,
     alpha: float,
     method: str,
-    rows: np.ndarray,
-    peers: Peers,
-    predictions: np.ndarray,
-    scales: np.ndarray,
+    group: Part,
+    found: Found,
 ) -> Intervals:
     """`Intervals` of one group of new rows, from the score of each training row and its ``fold`` (n,)."""
+    (rows, peers), (predictions, scales) = group, found
     m, rank = len(rows), peers.rank(alpha)
     lower, upper = np.full(m, -np.inf), np.full(m, np.inf)
     pieces: dict[int, Pieces] = {}

@@ -71,12 +71,8 @@ class Intervals:
     @property
     def is_open(self) -> np.ndarray:
         """Which rows have an infinite end on a side that was asked for (m,)."""
-        is_open = np.zeros(len(self.lower), dtype=bool)
-        if self.side != "upper":
-            is_open |= np.isinf(self.lower)
-        if self.side != "lower":
-            is_open |= np.isinf(self.upper)
-        return is_open
+        low, high = np.isinf(self.lower), np.isinf(self.upper)
+        return {"upper": high, "lower": low}.get(self.side, low | high)
 
     @property
     def open_rows(self) -> int:
@@ -191,11 +187,8 @@ def cut(intervals: Intervals, y: np.ndarray, least: int) -> Intervals:
         ends["inner_lower"], ends["inner_upper"] = within(intervals.inner_lower, intervals.inner_upper)
     ends["surcharge"] = np.fmin(intervals.surcharge, np.nan_to_num(ends["upper"] - ends["lower"]))
     loss = (2 if intervals.side == "two-sided" else 1) / (least + 1)
-    words = (
-        f"{intervals.guarantee}; less {loss:.2g} for responses beyond the training range, "
-        "which are left out"
-    )
-    promise = max(0.0, intervals.promise - loss)
+    less = f"less {loss:.2g} for responses beyond the training range, which are left out"
+    words, promise = f"{intervals.guarantee}; {less}", max(0.0, intervals.promise - loss)
     return replace(intervals, **ends, pieces=pieces, guarantee=words, promise=promise)
 
 

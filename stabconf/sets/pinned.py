@@ -1,10 +1,8 @@
-"""Sets from fits with the new row at some responses z_hat: replace-one, batch, interpolation (theory,
-section 6).
+"""Replace-one, batch, interpolation: sets from fits with the new row at some z_hat (theory, section 6).
 
 The fits at z and at z_hat are both tilted fits of the training rows, so the bounds are those of the stable
-method, from a base fit that is tilted as z_hat tilts it. Each of several z_hat gives a set that holds the
-exact one, and so does their intersection. An estimator's fits are pinned in the same way. With
-``bound="dual"`` what a fit rules out lies around its z_hat; fits may also be interpolated between
+method, from a base fit that is tilted as z_hat tilts it. An estimator's fits are pinned in the same way.
+With ``bound="dual"`` what a fit rules out lies around its z_hat; fits may also be interpolated between
 responses, and held beyond the outermost.
 """
 
@@ -37,9 +35,7 @@ class PinnedFits:
     """`Fits` of one new row (p,) whose base fit contains it with response ``z_hat``."""
 
     def __init__(self, fits: Fits, row: np.ndarray, z_hat: float) -> None:
-        self._fits = fits
-        self._row = row
-        self._z_hat = z_hat
+        self._fits, self._row, self._z_hat = fits, row, z_hat
         self.y = fits.y
 
     def in_range(self, rows: np.ndarray) -> np.ndarray:

@@ -164,7 +164,10 @@ def _regress(
     rows ``near`` (q,) that a fit to the base scores has as its basis. Only rows near that fit are watched,
     with all others on the side where they are; where one has not kept it more rows are watched. Returns
     coefficients (b, q), which have a minimiser (b,), and bases (b, q)."""
-    jitter = _JITTER * np.max(np.abs(scores.base), initial=scores.unit) * _spread(len(X))
+    # Numbers in [0, 1), all different, the same in every run: no two rows are tied.
+    jitter = (
+        _JITTER * np.max(np.abs(scores.base), initial=scores.unit) * (np.arange(len(X)) * _GOLDEN % 1.0)
+    )
     v = scores.base + jitter
     fit = np.linalg.solve(X[near], v[near])
     side = v - X @ fit
@@ -194,11 +197,6 @@ def _regress(
         left = left[~good]
         count *= 4
     return gamma, bounded, basis
-
-
-def _spread(n: int) -> np.ndarray:
-    """Numbers in [0, 1), all different, the same in every run (n,)."""
-    return np.arange(n) * 0.6180339887498949 % 1.0
 
 
 def _simplex(
