@@ -164,10 +164,8 @@ def _regress(
     rows ``near`` (q,) that a fit to the base scores has as its basis. Only rows near that fit are watched,
     with all others on the side where they are; where one has not kept it more rows are watched. Returns
     coefficients (b, q), which have a minimiser (b,), and bases (b, q)."""
-    # Numbers in [0, 1), all different, the same in every run: no two rows are tied.
-    jitter = (
-        _JITTER * np.max(np.abs(scores.base), initial=scores.unit) * (np.arange(len(X)) * _GOLDEN % 1.0)
-    )
+    spread = np.arange(len(X)) * 0.6180339887498949 % 1.0  # all different, the same in every run
+    jitter = _JITTER * np.max(np.abs(scores.base), initial=scores.unit) * spread
     v = scores.base + jitter
     fit = np.linalg.solve(X[near], v[near])
     side = v - X @ fit
