@@ -44,10 +44,9 @@ def conformity(
     along: Along | None = None,
     z_hat: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Exact p-values of a new row (p,) at finite candidates ``z`` (g,), a lower and an upper bound on them,
-    and the gap between these: a (4, g) array. The bounds are those of the training fit, or with ``z_hat``
-    (b,) the best of the fits that have the new row at these responses. Where no stability bound applies, or
-    it is infinite, they are 0 and 1."""
+    """Exact p-values of a new row (p,) at finite candidates (g,), a lower and an upper bound on them, and
+    the gap between these: (4, g). Bounds are those of the training fit, or the best of the fits with the
+    new row at ``z_hat`` (b,); 0 and 1 where no stability bound applies, or it is infinite."""
     peers = Peers(fits.n) if peers is None else peers
     score = Score.of(side)
     (row,), (free,) = fits.coordinates(row[None])
@@ -59,9 +58,7 @@ def conformity(
     out[0] = joint_p([(fits, score, 1.0)], row, z, peers, along=along)
     out[2] = 1.0
     if along is None and bound is not None:
-        known: list[Fits | PinnedFits] = [fits]
-        if z_hat is not None:
-            known = [PinnedFits(fits, row, each) for each in z_hat]
+        known: list[Any] = [fits] if z_hat is None else [PinnedFits(fits, row, each) for each in z_hat]
         for part in parts_of(fits.n, len(z)):
             each = np.array([_bounds(one, row, z[part], score, bound, peers) for one in known])
             out[1, part] = np.max(each[:, 0], axis=0)

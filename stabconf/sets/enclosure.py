@@ -6,7 +6,6 @@ can be in the set only if r <= G(r), the k-th smallest upper bound at that tilt;
 iterating it from above ends at (and never passes) the largest such r. The inner set swaps the bounds.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -82,14 +81,9 @@ class Enclosure:
         each = distance, distance - self.plain, shift
         return [(self.base.scale * one)[self.moves.place] for one in each]
 
-    def inner(self, directions: Iterable[int]) -> Ends:
-        """Ends of an interval whose every point is certainly in the set; NaN where there is none."""
-        m = len(self.prediction)
-        ends = {-1: np.full(m, -np.inf), 1: np.full(m, np.inf)}
-        for direction in directions:
-            distance = self._inner_distance(direction)[self.moves.place]
-            ends[direction] = self.prediction + direction * self.base.scale * distance
-        return nonempty(ends[-1], ends[1])
+    def inner(self, direction: int) -> np.ndarray:
+        """Distances (m,) up to which all is certainly in the set, likewise; NaN where nothing is."""
+        return self.base.scale * self._inner_distance(direction)[self.moves.place]
 
     def largest_residual(self, direction: int) -> tuple[np.ndarray, np.ndarray]:
         """Upper bounds on the new residuals r that pass ``r <= G(r)``, and on the shift that goes along.
@@ -215,27 +209,27 @@ def enclosed(fits: Any, asked: Request, alpha: float, bound: str) -> Intervals:
     """Stable intervals at one level, from the base fit of `Fits` or `PinnedFits`."""
     if not asked.score.ranks_sizes:
         return _scored(fits, asked, alpha, bound)
-    m, peers, directions = len(asked.rows), asked.peers, DIRECTIONS[asked.side]
+    m, peers = len(asked.rows), asked.peers
     ends = {-1: np.full(m, -np.inf), 1: np.full(m, np.inf)}
-    inner = (ends[-1], ends[1]) if asked.inner else None
+    inside = dict(ends)
     surcharge, tau = np.zeros((2, m))
     if not np.all(peers.open(alpha)):
         own = 1.0 if asked.scale is None else asked.own
         ask = Enclosure(fits.base, asked.rows, bound, peers.rank(alpha).within(), asked.score, own)
-        for direction in directions:
+        for direction in DIRECTIONS[asked.side]:
             distance, extra, own_tau = ask.outer(direction)
             ends[direction] = ask.prediction + direction * distance
             surcharge = surcharge + extra
             tau = np.maximum(tau, own_tau)
-        if inner is not None:
-            inner = ask.inner(directions)
+            if asked.inner:
+                inside[direction] = ask.prediction + direction * ask.inner(direction)
+        inside[-1], inside[1] = nonempty(inside[-1], inside[1])
         if bound == "paper" and needs_range(fits.base.problem.loss):  # it says nothing beyond responses
             low, high, known = np.min(fits.y), np.max(fits.y), fits.in_range(asked.rows)
             ends[-1] = np.where(known & (ends[-1] >= low), ends[-1], -np.inf)
             ends[1] = np.where(known & (ends[1] <= high), ends[1], np.inf)
-            if inner is not None:
-                first, last = (np.where(known, np.clip(end, low, high), np.nan) for end in inner)
-                inner = first, last
+            inside = {way: np.where(known, np.clip(inside[way], low, high), np.nan) for way in inside}
+    inner = (inside[-1], inside[1]) if asked.inner else None
     more = {"surcharge": surcharge, "tau": tau, "bound": bound}
     return ranked_intervals(ends[-1], ends[1], peers, alpha, asked.side, "stable", inner=inner, **more)
 

@@ -45,9 +45,8 @@ def in_chunks(
     unit: str = "row",
 ) -> list[Any]:
     """``function`` of each chunk of rows, in order; it must be picklable where workers are processes.
-    ``n_jobs`` is a number of workers as joblib counts them (-1 for one per core, None for what
-    ``joblib.parallel_config`` says, or 1); ``size`` that of a chunk, at most; ``unit`` what the bar
-    counts."""
+    ``n_jobs`` are workers as joblib counts them (-1 for one per core, None for what
+    ``joblib.parallel_config`` says, or 1); ``size`` is that of a chunk, ``unit`` what the bar counts."""
     from joblib import Parallel, delayed, effective_n_jobs  # it takes long to import
 
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0):

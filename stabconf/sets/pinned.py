@@ -61,9 +61,8 @@ class PinnedFits:
 
 
 def replace_one(fits: Any, asked: Request) -> list[Intervals]:
-    """The paper's Algorithm 1: one fit per new row, with a response that is replaced. The response is
-    ``z_hat`` (m,), by default the prediction. The bound "paper" has the constant as published, twice that
-    of leaving the row out."""
+    """The paper's Algorithm 1: one fit per new row, at ``z_hat`` (m,), by default the prediction. The bound
+    "paper" has the constant as published, twice that of leaving the row out."""
     z_hat = fits.predict(asked.rows) if asked.z_hat is None else asked.z_hat
     if np.shape(z_hat) != (len(asked.rows),):
         raise InputError("z_hat has several values a row: use method='batch', or give one")

@@ -63,8 +63,7 @@ def contractions(
     for some, metric, norms, move in ask.moves.groups(slope):
         which = np.arange(len(rows))[some]
         lines = score.norms(metric.rows)
-        least = own[which] * kth_of_lines(values, lines, rank.take(which), -move)
-        least = np.maximum(least, 0.0)
+        least = np.maximum(own[which] * kth_of_lines(values, lines, rank.take(which), -move), 0.0)
         farthest = np.where(np.isfinite(outer[which]), outer[which], 0.0)
         ends = np.sort(direction * np.array([least, np.maximum(farthest, least)]), axis=0)
         steepest = base.problem.loss.max_curvature(*ends)
@@ -84,8 +83,7 @@ class SmoothSets:
         self, fits: Fits, score: Score, rows: np.ndarray, own: np.ndarray, tol: float, budget: int
     ) -> None:
         self.fits, self.score, self.rows, self.own = fits, score, rows, own
-        self.tol = tol
-        self.budget = budget
+        self.tol, self.budget = tol, budget
         self.tilted = 0  # tilted fits made
 
     def pieces(

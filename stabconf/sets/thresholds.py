@@ -160,10 +160,9 @@ def _first_basis(X: np.ndarray, v: np.ndarray, level: float) -> np.ndarray:
 def _regress(
     X: np.ndarray, scores: Scores, near: np.ndarray, new: np.ndarray, level: np.ndarray, pull: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Quantile regressions on X (n, q) of the scores of new rows (b,), at their levels and pulls, from the
-    rows ``near`` (q,) that a fit to the base scores has as its basis. Only rows near that fit are watched,
-    with all others on the side where they are; where one has not kept it more rows are watched. Returns
-    coefficients (b, q), which have a minimiser (b,), and bases (b, q)."""
+    """As `_simplex`, on X (n, q) for the scores of new rows (b,), from the rows ``near`` (q,) that a fit to
+    the base scores has as its basis. Only rows near that fit are watched, with all others on the side where
+    they are; where one has not kept it more rows are watched."""
     spread = np.arange(len(X)) * 0.6180339887498949 % 1.0  # all different, the same in every run
     jitter = _JITTER * np.max(np.abs(scores.base), initial=scores.unit) * spread
     v = scores.base + jitter
