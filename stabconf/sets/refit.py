@@ -28,9 +28,8 @@ def root(fits: Any, asked: Request) -> list[Intervals]:
 
 
 def grid(fits: Any, asked: Request) -> list[Intervals]:
-    """The hull of the candidates of a grid that are in the set, one step wider on each side. The grid
-    covers the range of the training responses, half as long again. An end is infinite where the outermost
-    candidate is in the set."""
+    """The hull of the candidates in the set, on a grid over the range of the training responses and half as
+    much again, one step wider on each side; infinite where the outermost candidate is in the set."""
     z = spread_out(fits.y, asked.points)
     return _by_row(_grid_ends, fits, asked, "grid", z[1] - z[0])
 

@@ -292,8 +292,7 @@ class _Walk:
 
     def _behind(self, direction: int) -> float:
         """A size of the new residual behind a one-sided set beyond which all are in it; inf where unknown.
-        Slopes that grow no faster than the residual move a training row by a share of it, so that what
-        holds at one size holds at all larger ones."""
+        Where slopes grow no faster than the residual, what holds at one size holds at all larger ones."""
         base, far = self.fits.base, 1.0
         metric, loss = base.metric(None), self.fits.loss
         lever = float(metric.root.norms(self.row[None])[0])
