@@ -4,7 +4,6 @@ Two quantile fits make a band; a response is scored by how far it lies outside. 
 the new response, and the set is read off them, whatever its shape. `QuantileResults` calls this.
 """
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -33,8 +32,7 @@ _BOUNDS = ("norm", "paper")
 
 
 class BandFits:
-    """The two fits of a band, of the same rows; loss and centre differ, and the scale where most responses
-    are tied: both are in that of the upper fit here."""
+    """The two fits of a band, of the same rows: loss and centre differ, the scale is that of the upper."""
 
     def __init__(self, lower: Fits, upper: Fits) -> None:
         self.fits = {-1: lower.in_unit(upper.scale), 1: upper}
@@ -52,60 +50,40 @@ class BandFits:
         """How much larger responses are in units of the lower fit."""
         return (self.fits[1].centre - self.fits[-1].centre) / self.scale
 
-    @property
-    def clipped(self) -> dict[int, ClippedFit]:
-        """The `ClippedFit`s."""
-        return {sign: fits.clipped for sign, fits in self.fits.items()}
-
     def coordinates(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """As for `Fits`; both fits have the same design and penalty."""
         return self.fits[1].coordinates(rows)
 
-    def paths(self, rows: np.ndarray, terms: Sequence[int] = (-1, 1)) -> dict[int, list[Polyline]]:
-        """`Polyline`s of new rows, under the sign of each term of the score."""
-        out = {}
-        for sign in terms:
-            found = self.fits[sign].paths(rows)
-            out[sign] = [path for path in found if path is not None]
-            assert len(out[sign]) == len(rows)  # the paths of steps are always known somewhere
-        return out
-
 
 def exact_band(fits: BandFits, asked: Request) -> list[Intervals]:
-    """Exact intervals of conformalised quantile regression.
-
-    One-sided sets rank distances above the upper fit, or below the lower one.
-    """
+    """Exact intervals of conformalised quantile regression. One-sided sets rank distances above the upper
+    fit, or below the lower one."""
     rows, peers = asked.rows, asked.peers
     order = np.argsort(np.linalg.norm(rows, axis=1))  # rows that are alike share what can decide them
     ordered = asked.take(order, peers.take(order))
     found = asked.in_chunks(partial(_chunk, fits), ordered, _CHUNK) if len(rows) else []
     loose = np.zeros(len(rows))
     loose[order] = np.concatenate([each for _, each in found]) if found else 0.0
-    centre = fits.fits[1].centre
-    place = np.argsort(order)
+    more: dict[str, Any] = {"tilted_fits": 4 * len(rows), "tol": fits.scale * loose, "wanted": 0.0}
     out = []
     for a, alpha in enumerate(asked.alphas):
-        found_sets = [
-            [(centre + fits.scale * low, centre + fits.scale * high) for low, high in pieces]
-            for chunks, _ in found
-            for pieces in chunks[a]
-        ]
-        lower, upper, apart = hulls([found_sets[j] for j in place])
-        more: dict[str, Any] = {"tilted_fits": 4 * len(rows), "tol": fits.scale * loose, "wanted": 0.0}
-        more["pieces"] = apart
+        sets = [pieces for chunks, _ in found for pieces in chunks[a]]
+        lower, upper, apart = hulls([sets[j] for j in np.argsort(order)])
+        lower, upper = (fits.centre + fits.scale * end for end in (lower, upper))
+        several = {i: (fits.centre + fits.scale * np.array(each)).tolist() for i, each in apart.items()}
+        more["pieces"] = {i: tuple(map(tuple, each)) for i, each in several.items()}
         out.append(ranked_intervals(lower, upper, peers, alpha, asked.side, "exact", **more))
     return out
 
 
 def _chunk(fits: BandFits, asked: Request) -> tuple[list[list[list[Piece]]], np.ndarray]:
-    """Sets of some of the rows for each rank, in units of the upper fit, and how far they may be too
-    wide."""
+    """Sets of some rows for each rank, in units of the upper fit, and how much too wide they may be."""
     terms = DIRECTIONS[asked.side]
-    paths = fits.paths(asked.rows, terms)
-    base = fits.clipped
-    n = fits.n
-    m = len(asked)
+    base = {sign: one.clipped for sign, one in fits.fits.items()}
+    n, m = fits.n, len(asked)
+    every = {sign: fits.fits[sign].paths(asked.rows) for sign in terms}
+    paths = {sign: [path for path in found if path is not None] for sign, found in every.items()}
+    assert all(len(found) == m for found in paths.values())  # those of steps are always known somewhere
     X = base[1].X[:n]
     v = {sign: fit.v[:n] for sign, fit in base.items()}
     scores = np.max([sign * base[sign].r[:n] for sign in terms], axis=0)
@@ -127,12 +105,12 @@ def _chunk(fits: BandFits, asked: Request) -> tuple[list[list[list[Piece]]], np.
             if len(part):
                 least[part], most[part] = window.range(paths, part)
         sets, decided = _decided(ways, window, straight & (least - _MARGIN > peak), most < -_MARGIN)
-        every = np.arange(n) if rank.which is None else rank.which
+        all_rows = np.arange(n) if rank.which is None else rank.which
         for i in np.flatnonzero(~decided).tolist():
             if i not in joint:
                 joint[i] = BandPath.of({sign: each[i] for sign, each in paths.items()}, fits.shift)
             # A fit that follows the response without end leaves every window.
-            which, own = (rows, near) if straight[i] else (every, rank.alone())
+            which, own = (rows, near) if straight[i] else (all_rows, rank.alone())
             some = BandRows(X[which], {sign: each[which] for sign, each in v.items()}, own.take(i), terms)
             sets[i] = joint[i].pieces(some)
         out.append(sets)
@@ -142,22 +120,14 @@ def _chunk(fits: BandFits, asked: Request) -> tuple[list[list[list[Piece]]], np.
 def _decided(
     ways: dict[int, BandEnds], window: BandRows, outside: np.ndarray, inside: np.ndarray
 ) -> tuple[list[list[Piece]], np.ndarray]:
-    """Sets that need no path, and for which rows they are known (m,).
-
-    Where no order statistic on the way is below the new score, the set ends beyond the paths
-    (``outside``). Where all are negative, as new scores are between the paths alone, it ends there
-    (``inside``).
-    """
-    ends = {
-        way: each.ends(window) if way in window.terms else np.full(len(outside), way * np.inf)
-        for way, each in ways.items()
-    }
-    low, high, room = ends_within(ways, window)
-    low = np.where(outside, ends[-1], low)
-    high = np.where(outside, ends[1], high)
-    sets = [
-        [(one, two)] if one <= two else [] for one, two in zip(low.tolist(), high.tolist(), strict=True)
-    ]
+    """Sets that need no path, and for which rows they are known (m,). Where no order statistic on the way
+    is below the new score, the set ends beyond the paths (``outside``). Where all are negative, as new
+    scores are between the paths alone, it ends there (``inside``)."""
+    *ends, room = ends_within(ways, window)
+    for j, way in enumerate((-1, 1)):
+        beyond = ways[way].ends(window) if way in window.terms else way * np.inf
+        ends[j] = np.where(outside, beyond, ends[j])
+    sets = [[(low, high)] if low <= high else [] for low, high in np.transpose(ends).tolist()]
     return sets, outside | (inside & room)
 
 
@@ -175,7 +145,7 @@ def band_conformity(
     """Exact p-values of a new row at candidates (g,)."""
     (row,), _ = fits.coordinates(row[None])
     terms = [(fits.fits[sign], Score(sign=sign), 1.0) for sign in DIRECTIONS[side]]
-    return joint_p(terms, row, np.repeat(z[:, None], len(terms), axis=1), peers, along=along)
+    return joint_p(terms, row, z, peers, along=along)
 
 
 def stable_band(fits: BandFits, asked: Request) -> list[Intervals]:
@@ -208,10 +178,8 @@ def stable_band(fits: BandFits, asked: Request) -> list[Intervals]:
         high = eta[1] + tau[1] + level if 1 in eta else np.full(m, np.inf)
         with np.errstate(invalid="ignore"):
             extra = len(signs) * (level - plain) + sum(tau.values())
-        more = {
-            "surcharge": np.where(np.isnan(extra), 0.0, extra),
-            "tau": np.max(list(tau.values()), axis=0),
-        }
-        made = *nonempty(low, high), asked.peers, alpha, asked.side, "stable"
-        out.append(ranked_intervals(*made, bound=bound, **more))
+        more: dict[str, Any] = {"bound": bound, "surcharge": np.where(np.isnan(extra), 0.0, extra)}
+        more["tau"] = np.max(list(tau.values()), axis=0)
+        low, high = nonempty(low, high)
+        out.append(ranked_intervals(low, high, asked.peers, alpha, asked.side, "stable", **more))
     return out

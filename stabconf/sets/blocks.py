@@ -5,7 +5,7 @@ As `fit_rows` and `FrozenSets.of`, for more training rows than memory holds; `Pa
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -46,23 +46,12 @@ def check_blocks(model: Model, ridge: np.ndarray, lasso: np.ndarray) -> None:
 
 @dataclass(frozen=True)
 class BlockRows:
-    """Training rows in blocks.
-
-    Attributes
-    ----------
-    blocks : function
-        Gives blocks of standardised rows (b, p) and responses (b,) in their own units.
-    n : int
-    ridge : (p,) array
-        Penalty weights.
-    spans : bool
-        Whether a constant lies in the span of the columns.
-    """
+    """Training rows in blocks of standardised rows (b, p) and responses (b,) in their own units."""
 
     blocks: Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]
     n: int
-    ridge: np.ndarray
-    spans: bool
+    ridge: np.ndarray  # penalty weights (p,)
+    spans: bool  # whether a constant lies in the span of the columns
 
     @cached_property
     def sample(self) -> tuple[np.ndarray, np.ndarray]:
@@ -125,13 +114,9 @@ def residual_scale_of_blocks(rows: BlockRows, model: Model) -> tuple[float, Solu
     problem = rows.problem(LAD(), centre, scale)
     solution = _solve(problem, model)
     X, v = problem.sample
-    middle = (rows.n + 1) // 2, rows.n // 2 + 1
-    sizes = kth_of_blocks(
-        lambda: (np.abs(r) for _, r in problem.residuals(solution.x)),
-        np.abs(v - X @ solution.x),
-        rows.n,
-        middle,
-    )
+    some, middle = np.abs(v - X @ solution.x), ((rows.n + 1) // 2, rows.n // 2 + 1)
+    each = partial(problem.residuals, solution.x)
+    sizes = kth_of_blocks(lambda: (np.abs(r) for _, r in each()), some, rows.n, middle)
     return MAD_TO_SD * scale * float(np.mean(sizes)), solution
 
 

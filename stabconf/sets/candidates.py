@@ -1,10 +1,8 @@
-"""p-values of candidate responses, exact and between stability bounds: the conformity function (theory,
-section 6).
+"""The conformity function: p-values of candidates, exact and between stability bounds (theory, section 6).
 
-p(z) is that of the augmented fit at z. Where slopes are clipped all candidates are read off one path; else
-the augmented sample is refitted, warm. The bounds need one fit alone: the training rows', or that with the
-new row at some z_hat, the paper's pi_lo(z, z_hat) and pi_up(z, z_hat). `joint_p` is the one place where a
-candidate's score is compared with the training rows'.
+p(z) is that of the augmented fit at z, read off a path or refitted. The bounds need one fit alone: the
+training rows', or that with the new row at some z_hat, the paper's pi_lo(z, z_hat) and pi_up(z, z_hat).
+`joint_p` is the one place where a candidate's score is compared with the training rows'.
 """
 
 from collections.abc import Sequence
@@ -30,7 +28,7 @@ Term = tuple[Any, Score, float]  # fits, what of residuals is ranked, and one un
 def check_bound(fits: Fits, bound: str | None, side: str) -> str | None:
     """The stability bound to use, by default the best that applies; None where none does."""
     check_side(side)
-    if bound is None and not (fits.loss.kind != "step" or np.all(fits.ridge > 0)):
+    if bound is None and fits.loss.kind == "step" and not np.all(fits.ridge > 0):
         return None
     return bound_of(fits, bound)
 
@@ -46,12 +44,9 @@ def conformity(
     along: Along | None = None,
     z_hat: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Exact p-values of a new row (p,) at finite candidates ``z`` (g,), a lower and an upper bound on them,
-    and the gap between these: a (4, g) array.
-
-    The bounds are those of the training fit, or with ``z_hat`` (b,) the best of the fits that have the new
-    row at these responses. Where no stability bound applies, or it is infinite, they are 0 and 1.
-    """
+    """Exact p-values of a new row (p,) at finite candidates (g,), a lower and an upper bound on them, and
+    the gap between these: (4, g). Bounds are those of the training fit, or the best of the fits with the
+    new row at ``z_hat`` (b,); 0 and 1 where no stability bound applies, or it is infinite."""
     peers = Peers(fits.n) if peers is None else peers
     score = Score.of(side)
     (row,), (free,) = fits.coordinates(row[None])
@@ -60,12 +55,10 @@ def conformity(
         scores = score.values(fits.base.solution.r)
         out[:3] = peers.p(scores >= -ties_of(fits.problem.X, fits.base.solution.x))
         return out
-    out[0] = exact_p(fits, row, z, score, peers, along=along)
+    out[0] = joint_p([(fits, score, 1.0)], row, z, peers, along=along)
     out[2] = 1.0
     if along is None and bound is not None:
-        known: list[Fits | PinnedFits] = [fits]
-        if z_hat is not None:
-            known = [PinnedFits(fits, row, each) for each in z_hat]
+        known: list[Any] = [fits] if z_hat is None else [PinnedFits(fits, row, each) for each in z_hat]
         for part in parts_of(fits.n, len(z)):
             each = np.array([_bounds(one, row, z[part], score, bound, peers) for one in known])
             out[1, part] = np.max(each[:, 0], axis=0)
@@ -82,21 +75,6 @@ def spread_out(y: np.ndarray, count: int) -> np.ndarray:
     return np.linspace(np.min(y) - margin, np.max(y) + margin, count)
 
 
-def exact_p(
-    fits: Any,
-    row: np.ndarray,
-    z: np.ndarray,
-    score: Score,
-    peers: Peers,
-    own: float = 1.0,
-    refit: bool = False,
-    along: Along | None = None,
-) -> np.ndarray:
-    """Exact p-values of a new row at candidates (g,), among its peers or along a design; ``refit`` makes
-    every fit anew, as must be where no loss is known."""
-    return joint_p([(fits, score, 1.0)], row, z[:, None], peers, own, refit, along)
-
-
 def joint_p(
     terms: Sequence[Term],
     row: np.ndarray,
@@ -106,13 +84,15 @@ def joint_p(
     refit: bool = False,
     along: Along | None = None,
 ) -> np.ndarray:
-    """As `exact_p` at candidates (g, q), a response for each term; rows are scored by the largest of the
-    terms."""
+    """Exact p-values of a new row at candidates (g,), or (g, q) with a response for each of the terms, by
+    the largest of which rows are scored; among its peers or along a design. ``refit`` makes every fit anew,
+    as must be where no loss is known."""
     out = np.empty(len(z))
+    responses = np.broadcast_to(z.T, (len(terms), len(z)))
     for part in parts_of(terms[0][0].n, len(z)):
         old, new = [], []
-        for (fits, score, share), values in zip(terms, z[part].T, strict=True):
-            w = fits.responses(values)
+        for (fits, score, share), values in zip(terms, responses, strict=True):
+            w = fits.responses(values[part])
             r, e, tie = (fits.refitted if refit or fits.loss is None else fits.residuals)(row, w)
             old.append(share * score.values(r))
             new.append(share * score.tied(e, own, tie, w))
@@ -123,11 +103,8 @@ def joint_p(
 
 def _slope_range(base: BaseFit, distance: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """How far the slope of a new row can be below and above that of the base fit, whose prediction is known
-    up to ``before``, for responses at a distance from it.
-
-    The fit moves towards the response where the slope grows, so the residual is then at most the distance,
-    and the slope at most the one there; and the other way round.
-    """
+    up to ``before``, for responses at a distance from it: where it grows the fit moves towards the
+    response, so the residual is at most the distance; and the other way round."""
     loss = base.problem.loss
     low = loss.subgradient(distance - before)[0]
     high = loss.subgradient(distance + before)[1]
@@ -172,7 +149,7 @@ def _bounds(
             first = np.maximum(first, np.minimum(distance, 0.0) - before)
             last = np.minimum(last, np.maximum(distance, 0.0) + before)
     known = np.isfinite(own) & ~np.isnan(tau).any(axis=1)
-    if bound == "paper" and needs_range(fits.loss):
+    if bound == "paper" and needs_range(base.problem.loss):
         known &= fits.in_range(row[None]) & (np.min(fits.y) <= z) & (z <= np.max(fits.y))
     new = score.range(np.where(known, first, 0.0), np.where(known, last, 0.0))
     tie = ties_of(base.problem.X, base.solution.x)

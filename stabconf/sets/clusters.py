@@ -5,7 +5,6 @@ weight, spread evenly over its rows, and so has the new row's own. `heldout` ran
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -16,18 +15,10 @@ from .intervals import Intervals
 
 @dataclass(frozen=True)
 class Clusters:
-    """The cluster of every training row.
+    """The cluster of every training row."""
 
-    Attributes
-    ----------
-    code : (n,) array of int
-        From 0 to the number of clusters less 1, each there.
-    name : str
-        What they are, a column say.
-    """
-
-    code: np.ndarray
-    name: str
+    code: np.ndarray  # (n,): from 0 to the number of clusters less 1, each there
+    name: str  # what they are, a column say
 
     def __post_init__(self) -> None:
         if self.count < 2:
@@ -36,15 +27,10 @@ class Clusters:
                 "each cluster, 2 or more"
             )
 
-    @cached_property
-    def sizes(self) -> np.ndarray:
-        """Rows in each cluster."""
-        return np.bincount(self.code)
-
     @property
     def count(self) -> int:
         """Number of clusters."""
-        return len(self.sizes)
+        return int(np.max(self.code)) + 1
 
     def rows(self, which: np.ndarray) -> np.ndarray:
         """The rows of some clusters."""
@@ -57,7 +43,7 @@ class Clusters:
                 f"folds={self.name!r} keeps clusters together, which has no guarantee with groups or "
                 "weights: drop one of them"
             )
-        peers = Peers(len(self.code), None, 1.0 / self.sizes[self.code], np.ones(m))
+        peers = Peers(len(self.code), None, 1.0 / np.bincount(self.code)[self.code], np.ones(m))
         return ((np.arange(m), peers),)
 
     def labelled(self, intervals: Intervals, count: int, share: float, words: str) -> Intervals:

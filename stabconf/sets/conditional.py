@@ -74,17 +74,12 @@ Terms = dict[tuple[int, int], _Term]  # by the sign of a term of the score, and 
 
 def conditional_set(fits: Fits | BandFits, asked: Request) -> list[Intervals]:
     """Intervals that cover along a formula, for losses with clipped slopes or the band between two quantile
-    fits; one record per alpha.
-
-    Sizes of residuals are the scores of a band whose two fits are one.
-    """
+    fits; one record per alpha. Sizes of residuals are the scores of a band whose two fits are one."""
     assert asked.conditional is not None
     band = isinstance(fits, BandFits)
     if isinstance(fits, BandFits):
-        each = {
-            -1: _Term.both(fits.fits[-1], asked.rows, fits.shift),
-            1: _Term.both(fits.fits[1], asked.rows),
-        }
+        shifts = {-1: fits.shift, 1: 0.0}
+        each = {sign: _Term.both(one, asked.rows, shifts[sign]) for sign, one in fits.fits.items()}
     else:
         each = dict.fromkeys((-1, 1), _Term.both(fits, asked.rows))
     terms = {(sign, way): term for sign, both in each.items() for way, term in both.items()}
@@ -135,11 +130,8 @@ def _reached(
     fits: Fits | BandFits, asked: Request, terms: Terms, way: int, alpha: float, which: np.ndarray
 ) -> np.ndarray:
     """Rows among ``which`` whose threshold, below the new score at the near end of the range in which the
-    fit of a side follows the response, is not so within that range.
-
-    Scores are straight between the corners of the path. Only where one of them has become as large as the
-    new one can the threshold have.
-    """
+    fit of a side follows the response, is not so within that range. Scores are straight between the corners
+    of the path. Only where one of them has become as large as the new one can the threshold have."""
     band = isinstance(fits, BandFits)
     own = fits.fits[way] if isinstance(fits, BandFits) else fits
     outer, least = terms[way, way], terms[way, -way].least
@@ -169,11 +161,8 @@ def _end(
     terms: Terms, beyond: np.ndarray, within: np.ndarray, way: int, both: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """The end on one side (m,), in units of the fit, and how far it may be too far out; ``both`` fits
-    count, or one alone.
-
-    ``beyond`` and ``within`` (m,) are the largest scores in the set of responses beyond the fits, and of
-    those behind the fit of this side.
-    """
+    count, or one alone. ``beyond`` and ``within`` (m,) are the largest scores in the set of responses
+    beyond the fits, and of those behind the fit of this side."""
     outer, inner = terms[way, way], terms[way, -way]
     other = terms[-way, way].eta if both else np.full(len(beyond), -way * np.inf)
     edge = way * np.maximum(way * outer.eta + outer.least, way * other)  # from here on scores are constant

@@ -1,15 +1,11 @@
-"""Enclosures of the exact set from one fit, by bounds on how far the new response can move it (theory,
-section 4): the stable method, and what others need of it.
+"""The stable method: enclosures by bounds on how far a new response can move a fit (theory, section 4).
 
-`enclose` is the closed form, where one bound tau holds for every response; scores that rank residuals by
-something else than their size need it, and so a Lipschitz loss (section 6; the paper's Algorithm 2).
-`Enclosure` follows the tilt: on one side of the fit the new residual r fixes it, |t| = |l'(r)|, and with it
-how far every training score and the new prediction can move. So r can be in the set only if r <= G(r), the
-k-th smallest upper bound at that tilt; G never decreases, and iterating it from above ends at (and never
-passes) the largest such r. The inner set swaps the bounds.
+`enclose` is the closed form, where one bound tau holds for every response (section 6; the paper's Algorithm
+2). `Enclosure` follows the tilt: on one side of the fit the new residual r fixes it, |t| = |l'(r)|. So r
+can be in the set only if r <= G(r), the k-th smallest upper bound at that tilt; G never decreases, and
+iterating it from above ends at (and never passes) the largest such r. The inner set swaps the bounds.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -19,13 +15,12 @@ from ..stability import BaseFit, default_bound, needs_range, reach
 from .intervals import Intervals, nonempty, ranked_intervals
 from .parallel import parts_of
 from .request import Request
-from .score import DIRECTIONS, Score
+from .score import DIRECTIONS, Ends, Floats, Score
 
 _ROUNDS = 2
 _ROUNDS_FROM_AFAR = 60
 _DOUBLINGS = 60
 _HALVINGS = 24
-Ends = tuple[np.ndarray, np.ndarray]
 
 
 def enclose(
@@ -35,31 +30,22 @@ def enclose(
     r: np.ndarray,
     tau: np.ndarray,
     own_tau: np.ndarray,
-    own: np.ndarray | float = 1.0,
+    own: np.ndarray,
 ) -> tuple[Ends, Ends, np.ndarray]:
-    """Ends of the outer and of the inner interval of new rows, from one bound for all responses, and what
-    of the outer one's width is due to it.
-
-    ``r`` (n,) are the training residuals and ``tau`` (m, n) bounds on their moves; ``prediction``,
-    ``own_tau`` and ``own`` (m,) are the new rows' predictions, bounds on their moves, and scales. Inner
-    ends are NaN where there is no such interval.
-    """
+    """Ends of the outer and of the inner interval (NaN for none) of new rows, from one bound for all
+    responses, and what of the outer one's width is due to it. ``r`` (n,) are training residuals, ``tau``
+    (m, n) bounds on their moves; ``own_tau`` and ``own`` (m,) the new rows' own bounds, and scales."""
     least, most = score.range(r - tau, r + tau)
-
-    def ends(values: np.ndarray, off: np.ndarray | float) -> Ends:
-        low, high = score.own_interval(rank.kth(values), own, prediction, off)
-        return prediction + low, prediction + high
-
+    now = np.broadcast_to(score.values(r), tau.shape)
     with np.errstate(invalid="ignore"):  # both may be infinite
-        plain = ends(np.broadcast_to(score.values(r), tau.shape), 0.0)
-        outer, inner = ends(most, own_tau), nonempty(*ends(least, -own_tau))
+        ways = (now, np.zeros(len(tau))), (most, own_tau), (least, -own_tau)
+        plain, outer, inner = (score.own_ends(rank.kth(each), own, prediction, off) for each, off in ways)
         grown = np.array([plain[0] - outer[0], outer[1] - plain[1]])
-    return outer, inner, np.sum(np.where(np.isnan(grown), 0.0, grown), axis=0)
+    return outer, nonempty(*inner), np.sum(np.where(np.isnan(grown), 0.0, grown), axis=0)
 
 
 def steepest_moves(base: BaseFit, rows: np.ndarray, bound: str) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds on the moves of training rows (m, n) and of the new rows themselves (m,), for every
-    response."""
+    """Bounds on the moves of training rows (m, n) and of new rows themselves (m,), for every response."""
     moves = reach(base, rows, bound, shared=False)
     slope = np.full(moves.count, max(base.steepest(-1), base.steepest(1)))
     return moves.tau(slope), moves.shift(slope)
@@ -72,21 +58,14 @@ class Enclosure:
     """
 
     def __init__(
-        self,
-        base: BaseFit,
-        rows: np.ndarray,
-        bound: str,
-        rank: Rank,
-        score: Score,
-        own: np.ndarray | float,
+        self, base: BaseFit, rows: np.ndarray, bound: str, rank: Rank, score: Score, own: Floats
     ) -> None:
         self.base, self.rank, self.score, self.own = base, rank, score, own
         self.moves = reach(base, rows, bound, rank.shared and not np.ndim(own))
         self.prediction = base.predict(rows)
 
     def quantile(self, t: np.ndarray, direction: int, inner: bool = False) -> np.ndarray:
-        """The order statistic of upper (``inner``: lower) bounds on the scores, in units of new rows
-        (g,)."""
+        """The order statistic of upper (``inner``: lower) bounds on the scores, in new rows' units (g,)."""
         return self.own * self.moves.quantile(self.score, self.rank, t, direction, inner)
 
     @property
@@ -95,32 +74,24 @@ class Enclosure:
         return self.own * self.rank.kth(self.score.values(self.base.solution.r))
 
     def outer(self, direction: int) -> list[np.ndarray]:
-        """How far the outer ends on one side lie from the predictions, what of that is due to stability,
-        and the predictions' own moves in it: (m,) arrays in units of the response."""
+        """Distances (m,) of the outer ends on one side from the predictions, what of them is due to
+        stability, and the predictions' own moves in it, in units of the response."""
         r, shift = self.largest_residual(direction)
         distance = r + np.where(np.isinf(r), 0.0, shift)
         each = distance, distance - self.plain, shift
         return [(self.base.scale * one)[self.moves.place] for one in each]
 
-    def inner(self, directions: Iterable[int]) -> Ends:
-        """Ends of an interval whose every point is certainly in the set; NaN where there is none."""
-        m = len(self.prediction)
-        ends = {-1: np.full(m, -np.inf), 1: np.full(m, np.inf)}
-        for direction in directions:
-            distance = self._inner_distance(direction)[self.moves.place]
-            ends[direction] = self.prediction + direction * self.base.scale * distance
-        return nonempty(ends[-1], ends[1])
+    def inner(self, direction: int) -> np.ndarray:
+        """Distances (m,) up to which all is certainly in the set, likewise; NaN where nothing is."""
+        return self.base.scale * self._inner_distance(direction)[self.moves.place]
 
     def largest_residual(self, direction: int) -> tuple[np.ndarray, np.ndarray]:
         """Upper bounds on the new residuals r that pass ``r <= G(r)``, and on the shift that goes along.
-
-        The tilt is followed down from the steepest, a fixed number of times, so that a row's answer does
-        not depend on the others; every stage is valid.
-        """
+        The tilt is followed down from the steepest a fixed number of times: a row's answer does not depend
+        on the others', and every stage is valid."""
         base, moves = self.base, self.moves
-        steepest = base.steepest(direction)
-        slope = np.full(moves.count, steepest)
-        if np.isfinite(steepest):
+        slope = self._steepest(direction)
+        if np.isfinite(base.steepest(direction)):
             r, rounds = self.quantile(slope, direction), _ROUNDS
         else:
             r, rounds = self._ceiling(direction), _ROUNDS_FROM_AFAR
@@ -140,12 +111,13 @@ class Enclosure:
             r = np.where(r < 0, behind, r)
         return r, shift
 
-    def _ceiling(self, direction: int) -> np.ndarray:
-        """A residual beyond which none passes, for a loss that is not Lipschitz; ``inf`` if unknown.
+    def _steepest(self, *directions: int) -> np.ndarray:
+        """The largest tilt on some sides (g,)."""
+        return np.full(self.moves.count, max(map(self.base.steepest, directions)))
 
-        Where the slope is concave each ceiling line is crossed once, so a point above it settles all
-        points beyond.
-        """
+    def _ceiling(self, direction: int) -> np.ndarray:
+        """A residual beyond which none passes, for a loss that is not Lipschitz; ``inf`` if unknown. Where
+        the slope is concave each ceiling line is crossed once, so a point above it settles all beyond."""
         out = np.full(self.moves.count, np.inf)
         if not self.base.problem.loss.concave_slope:
             return out
@@ -159,10 +131,8 @@ class Enclosure:
         return out
 
     def _behind(self, direction: int) -> np.ndarray:
-        """One-sided scores below 0: the new response lies on the other side of the fit.
-
-        There a larger r means a smaller tilt, so ``r - G(r)`` increases and bisection finds the end.
-        """
+        """One-sided scores below 0, of responses on the other side of the fit: there a larger r means a
+        smaller tilt, so ``r - G(r)`` increases and bisection finds the end."""
         none = np.zeros(self.moves.count)
         low, high = np.minimum(self.quantile(none, -direction), 0.0), none
         for _ in range(_DOUBLINGS):
@@ -173,11 +143,9 @@ class Enclosure:
         return np.where(at_zero >= 0, 0.0, high)
 
     def _inner_distance(self, direction: int) -> np.ndarray:
-        """Largest certified distance from the prediction (g,); NaN where even 0 is not certified.
-
-        At distance u the new score is at most u (the fit only moves towards the response), and the test at
-        u holds for every smaller distance too, whose tilt is smaller.
-        """
+        """Largest certified distance from the prediction (g,); NaN where even 0 is not certified. At
+        distance u the new score is at most u (the fit only moves towards the response), and the test at u
+        holds for every smaller distance too, whose tilt is smaller."""
         base, moves = self.base, self.moves
         if base.pinned:
             return self._pinned_distance()
@@ -186,7 +154,7 @@ class Enclosure:
         if self.score.sign:
             certified &= self._all_behind(direction)
         if np.isfinite(base.steepest(direction)):
-            slope = np.full(moves.count, base.steepest(direction))
+            slope = self._steepest(direction)
             sure = self.quantile(slope, direction, inner=True) - moves.before(slope)
             low = np.maximum(sure, 0.0)
         if base.problem.loss.kind != "step":
@@ -209,9 +177,8 @@ class Enclosure:
         return (start_there <= 2.0 * start) & (u + start_there <= bound)
 
     def _pinned_distance(self) -> np.ndarray:
-        """`_inner_distance` of a fit that is pinned to a response: it may move away, so its own move
-        counts."""
-        slope = np.full(self.moves.count, max(self.base.steepest(-1), self.base.steepest(1)))
+        """`_inner_distance` of a fit that is pinned to a response, and may move away from it."""
+        slope = self._steepest(-1, 1)
         with np.errstate(invalid="ignore"):
             sure = np.minimum.reduce([self.quantile(slope, way, inner=True) for way in (-1, 1)])
             sure = sure - self.moves.shift(slope)
@@ -219,10 +186,9 @@ class Enclosure:
 
     def _all_behind(self, direction: int) -> np.ndarray:
         """Whether everything behind the fit is in a one-sided set, up to the steepest tilt there (g,)."""
-        steepest = self.base.steepest(-direction)
-        if not np.isfinite(steepest):
-            return np.zeros(self.moves.count, dtype=bool)
-        slope = np.full(self.moves.count, steepest)
+        slope = self._steepest(-direction)
+        if not np.all(np.isfinite(slope)):
+            return np.zeros(len(slope), dtype=bool)
         return self.moves.shift(slope) <= self.quantile(slope, -direction, inner=True)
 
 
@@ -243,30 +209,27 @@ def enclosed(fits: Any, asked: Request, alpha: float, bound: str) -> Intervals:
     """Stable intervals at one level, from the base fit of `Fits` or `PinnedFits`."""
     if not asked.score.ranks_sizes:
         return _scored(fits, asked, alpha, bound)
-    m = len(asked.rows)
-    peers = asked.peers
-    directions = DIRECTIONS[asked.side]
+    m, peers = len(asked.rows), asked.peers
     ends = {-1: np.full(m, -np.inf), 1: np.full(m, np.inf)}
-    inner = (ends[-1], ends[1]) if asked.inner else None
-    surcharge = np.zeros(m)
-    tau = np.zeros(m)
+    inside = dict(ends)
+    surcharge, tau = np.zeros((2, m))
     if not np.all(peers.open(alpha)):
         own = 1.0 if asked.scale is None else asked.own
         ask = Enclosure(fits.base, asked.rows, bound, peers.rank(alpha).within(), asked.score, own)
-        for direction in directions:
+        for direction in DIRECTIONS[asked.side]:
             distance, extra, own_tau = ask.outer(direction)
             ends[direction] = ask.prediction + direction * distance
             surcharge = surcharge + extra
             tau = np.maximum(tau, own_tau)
-        if inner is not None:
-            inner = ask.inner(directions)
-        if bound == "paper" and needs_range(fits.loss):  # which says nothing beyond the training responses
+            if asked.inner:
+                inside[direction] = ask.prediction + direction * ask.inner(direction)
+        inside[-1], inside[1] = nonempty(inside[-1], inside[1])
+        if bound == "paper" and needs_range(fits.base.problem.loss):  # it says nothing beyond responses
             low, high, known = np.min(fits.y), np.max(fits.y), fits.in_range(asked.rows)
             ends[-1] = np.where(known & (ends[-1] >= low), ends[-1], -np.inf)
             ends[1] = np.where(known & (ends[1] <= high), ends[1], np.inf)
-            if inner is not None:
-                first, last = (np.where(known, np.clip(end, low, high), np.nan) for end in inner)
-                inner = first, last
+            inside = {way: np.where(known, np.clip(inside[way], low, high), np.nan) for way in inside}
+    inner = (inside[-1], inside[1]) if asked.inner else None
     more = {"surcharge": surcharge, "tau": tau, "bound": bound}
     return ranked_intervals(ends[-1], ends[1], peers, alpha, asked.side, "stable", inner=inner, **more)
 

@@ -1,10 +1,8 @@
-"""Any object with ``fit`` and ``predict``: refits of it, with the new row among the rows or without some of
-them (theory, section 6).
+"""Any object with ``fit`` and ``predict``: refits with the new row or without others (theory, section 6).
 
-`EstimatorFits` answers what methods ask of `Fits`: ``refitted`` for p-values, root and grid, ``pinned`` for
-replace-one and batch, ``predictor`` for the methods that hold rows out. Pinned fits need bounds tau on how
-far each prediction moves when the response of the new row is replaced. They are the user's, or estimated,
-so those sets are marked as not certified.
+`EstimatorFits` answers what methods ask of `Fits`. Fits that are pinned to a response, for replace-one and
+batch, need bounds tau on how far each prediction moves when it is replaced. They are the user's, or
+estimated, so those sets are marked as not certified.
 """
 
 import copy
@@ -19,7 +17,7 @@ import numpy as np
 from ..data.units import location_scale
 from ..errors import AssumptionError, InputError
 from ..rank import Peers
-from .candidates import exact_p, spread_out
+from .candidates import joint_p, spread_out
 from .enclosure import enclose
 from .fits import LEARNED, Residuals
 from .intervals import Intervals, guarantee, ranked_intervals
@@ -34,20 +32,10 @@ _SAFETY = 2.0  # by which it multiplies the largest movement
 
 
 class EstimatorFits:
-    """Training rows and copies of an estimator fitted to all or some of them, or to one more.
+    """Training rows (n, p) and copies of an estimator fitted to all or some of them, or to one more.
 
-    Parameters
-    ----------
-    X : (n, p) array
-        Design rows.
-    y : (n,) array
-    estimator : object with ``fit`` and ``predict``
-    tau : str, float, array, callable or None
-        As in `stabconf.fit`.
-    intercept : int or None
-        The design column that estimators are not given, for they have their own.
-    learned : bool
-        Whether the units of the columns are statistics of the training rows.
+    ``tau`` is as in `stabconf.fit`, ``intercept`` the design column that estimators are not given, for they
+    have their own; ``learned`` says whether units of columns are statistics of the training rows.
     """
 
     loss = None  # no loss is known
@@ -62,17 +50,13 @@ class EstimatorFits:
         intercept: int | None = None,
         learned: bool = False,
     ) -> None:
-        self.X = X
-        self.y = y
-        self.n = len(y)
-        self.estimator = estimator
-        self.tau = tau
-        self.intercept = intercept
+        self.X, self.y, self.n = X, y, len(y)
+        self.estimator, self.tau, self.intercept = estimator, tau, intercept
         self.given = LEARNED if learned else ""
         self.spread = location_scale(y, None)[1]
         if tau is not None and not isinstance(tau, str) and not callable(tau):
             self._checked(tau, ((), (self.n + 1,)))
-        self._predict = self._fitted(X, y)
+        self.predict = self._fitted(X, y)
         self._seen: tuple[bytes, np.ndarray] | None = None  # a row, and what refits with it predicted
 
     def coordinates(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -83,10 +67,6 @@ class EstimatorFits:
         """Responses as they are."""
         return z
 
-    def predict(self, rows: np.ndarray) -> np.ndarray:
-        """Predictions of the fit to all rows (m,)."""
-        return self._predict(rows)
-
     def predictor(self, which: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """A fit to some of the rows alone, as a function from design rows to predictions."""
         return self._fitted(self.X[which], self.y[which])
@@ -96,8 +76,7 @@ class EstimatorFits:
         return self.predictor(np.delete(np.arange(self.n), row))
 
     def augmented(self, row: np.ndarray, z: float) -> np.ndarray:
-        """Predictions at the training rows and at a new row (p,), of the fit that has it with response
-        ``z`` (n + 1,)."""
+        """Predictions (n + 1,) at the training rows and a new one (p,), of the fit that has it at ``z``."""
         rows = np.vstack([self.X, row])
         return self._fitted(rows, np.append(self.y, z))(rows)
 
@@ -119,9 +98,8 @@ class EstimatorFits:
                 "give tau to fit (tau='estimate' refits to find out), or use method='root' or 'split'"
             )
         if isinstance(tau, str) and tau == "estimate":
-            moves = np.abs(self._spread_out(row) - predictions)
-            return _SAFETY * np.max(moves, axis=0)
-        rows = self._features(self.X), self._features(row[None])
+            return _SAFETY * np.max(np.abs(self._spread_out(row) - predictions), axis=0)
+        rows = tuple(_without(each, self.intercept) for each in (self.X, row[None]))
         if isinstance(tau, str):
             tau = TAUS[tau](self) * np.linalg.norm(np.vstack(rows), axis=1)
         elif callable(tau):
@@ -133,8 +111,8 @@ class EstimatorFits:
         """Predictions of refits with a new row at responses far from each other (_REFITS, n + 1); those of
         one row are kept, for several fits may be pinned with it."""
         if self._seen is None or self._seen[0] != row.tobytes():
-            made = [self.augmented(row, z) for z in spread_out(self.y, _REFITS)]
-            self._seen = row.tobytes(), np.array(made)
+            made = np.array([self.augmented(row, z) for z in spread_out(self.y, _REFITS)])
+            self._seen = row.tobytes(), made
         return self._seen[1]
 
     def _checked(self, tau: Any, shapes: tuple[tuple[int, ...], ...]) -> np.ndarray:
@@ -157,17 +135,14 @@ class EstimatorFits:
     def _fitted(self, X: np.ndarray, y: np.ndarray) -> "_Predictor":
         """A fresh copy of the estimator, fitted, as a function from design rows to predictions."""
         fitted = copy.deepcopy(self.estimator)
-        fitted.fit(self._features(X), y)
+        fitted.fit(_without(X, self.intercept), y)
         return _Predictor(fitted, self.intercept)
-
-    def _features(self, rows: np.ndarray) -> np.ndarray:
-        return _without(rows, self.intercept)
 
     @property
     def iterations(self) -> float:
         """The number of iterations of the fit to all rows."""
         for name in ("n_iter_", "n_estimators_", "max_iter", "n_estimators"):
-            count = getattr(self._predict.fitted, name, None)
+            count = getattr(self.predict.fitted, name, None)
             if count is not None and np.ndim(count) == 0 and math.isfinite(count):
                 return float(count)
         raise InputError(
@@ -266,7 +241,7 @@ def refit_p(
     along: Along | None = None,
 ) -> np.ndarray:
     """Exact p-values of a new row (p,) at candidates ``z`` (g,), a refit each."""
-    one = partial(exact_p, fits, row, score=score, peers=peers, along=along)
+    one = partial(joint_p, [(fits, score, 1.0)], row, peers=peers, along=along)
     return np.concatenate(in_chunks(one, z, n_jobs, progress, size=1, unit="refit")).reshape(len(z))
 
 

@@ -1,15 +1,10 @@
 """Is it plausible that new rows are exchangeable with the training rows? Arrays in, evidence out.
 
-`check_exchangeability` of the results calls this (theory, section 1). p-values of many new rows against one
-training set are not independent, and residuals of rows that were fitted are smaller than those of new ones.
-So the training rows are split once: a fit to one part scores the other part, the reference rows, and the
-new rows. Under exchangeability all of these scores are exchangeable, and the smoothed rank of each new row
-among the reference rows and the new rows before it is uniform and independent of the earlier ones, exactly.
-
-Three scores are ranked: the residual (level), its size (spread), and how far out the covariates are. For
-each there is a bet against uniformity, a test martingale. The average of the three would be no martingale:
-each is one given its own past alone, and joint ranks of r and |r| say more. So tests share the level as
-Bonferroni has it.
+`check_exchangeability` of the results calls this (theory, section 1). A fit to one part of the training
+rows scores the other part, the reference rows, and the new rows. Under exchangeability the smoothed rank of
+each new row among the reference rows and the new rows before it is uniform and independent of the earlier
+ones. Three scores are ranked: the residual (level), its size (spread), and how far out the covariates are.
+Each has a test martingale, but their average is none, so tests share the level as Bonferroni has it.
 """
 
 from bisect import bisect_left, bisect_right
@@ -31,31 +26,16 @@ _FLAT = 1e-4  # variance, of the largest, below which the fitted rows have no sp
 
 @dataclass(frozen=True)
 class Evidence:
-    """Evidence of m new rows against exchangeability, a column for each of `STREAMS`.
+    """Evidence of m new rows against exchangeability, a column for each of `STREAMS`. Capital starts at 1/6
+    and reaches c, ever, with probability at most 1 / (6 c)."""
 
-    Attributes
-    ----------
-    p : (m, 3) array
-        Smoothed p-values; each column is uniform and independent over rows under exchangeability.
-    capital : (m, 3) array
-        log10 of each bet's capital after a row. It starts at 1/6 and reaches c, ever, with probability at
-        most 1 / (6 c).
-    uniformity : (3,) array
-        p-values of Kolmogorov-Smirnov tests.
-    peak, since : (3,) arrays of int
-        Row after which each capital is largest, and the row with which p-values most likely changed
-        before that.
-    fitted, reference : int
-        Training rows that were fitted, and that new rows are ranked among.
-    """
-
-    p: np.ndarray
-    capital: np.ndarray
-    uniformity: np.ndarray
-    peak: np.ndarray
-    since: np.ndarray
-    fitted: int
-    reference: int
+    p: np.ndarray  # (m, 3): smoothed, uniform and independent over rows under exchangeability
+    capital: np.ndarray  # (m, 3): log10 of each bet's after a row
+    uniformity: np.ndarray  # (3,): p-values of Kolmogorov-Smirnov tests
+    peak: np.ndarray  # (3,): the row after which each capital is largest,
+    since: np.ndarray  # (3,): and the one with which p-values most likely changed before that
+    fitted: int  # training rows
+    reference: int  # and those that new rows are ranked among
 
     @property
     def p_value(self) -> float:
@@ -72,11 +52,8 @@ def check_rows(
     random_state: int | np.random.Generator,
     covariates: Callable[[np.ndarray], np.ndarray],
 ) -> Evidence:
-    """`Evidence` of complete new rows (m, p), in their order, with responses (m,).
-
-    ``fits`` has the training rows and ``predictor``, a fit to some of them; ``covariates`` are the columns
-    of rows that tell how far out they lie.
-    """
+    """`Evidence` of complete new rows (m, p), in their order, with responses (m,); ``covariates`` are the
+    columns of rows that tell how far out they lie."""
     count = fits.n // 2
     if count < 1 or fits.n < 3:
         raise InputError(f"{fits.n} training rows are too few to be split: use at least 3")
@@ -93,15 +70,7 @@ def check_rows(
 
 
 def weigh(reference: np.ndarray, new: np.ndarray, random: np.random.Generator, fitted: int = 0) -> Evidence:
-    """`Evidence` from scores of reference rows (c, 3) and of new rows (m, 3), in their order.
-
-    Under exchangeability the p-values are uniform, here with a new row that stands out:
-
-    >>> scores = np.arange(9.0)[:, None].repeat(3, axis=1)
-    >>> found = weigh(scores[:8], scores[8:], np.random.default_rng(0))
-    >>> bool(np.all(found.p <= 1 / 9)), found.peak.tolist()
-    (True, [0, 0, 0])
-    """
+    """`Evidence` from scores of reference rows (c, 3) and of new rows (m, 3), in their order."""
     from scipy.stats import kstest  # it takes long to import
 
     theta = random.random(new.shape)
@@ -115,9 +84,8 @@ def weigh(reference: np.ndarray, new: np.ndarray, random: np.random.Generator, f
 
 
 def online_p(reference: np.ndarray, new: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """Smoothed p-values (m,) of new scores, each among the reference scores (c,) and the new ones before.
-
-    The share of larger scores, and a part ``theta`` (m,) of those that tie with it, itself included.
+    """Smoothed p-values (m,) of new scores, each among the reference scores (c,) and the new ones before:
+    the share of larger scores, and a part ``theta`` (m,) of those that tie with it, itself included.
 
     >>> online_p(np.array([1.0, 2.0, 3.0]), np.array([2.5, 0.0]), np.array([0.5, 0.5])).tolist()
     [0.375, 0.9]
@@ -127,19 +95,16 @@ def online_p(reference: np.ndarray, new: np.ndarray, theta: np.ndarray) -> np.nd
     for t, score in enumerate(new.tolist()):
         low = bisect_left(ranked, score)
         high = bisect_right(ranked, score, lo=low)
-        larger = len(ranked) - high
         ties = high - low + 1
-        out[t] = (larger + theta[t] * ties) / (len(ranked) + 1)
+        out[t] = (len(ranked) - high + theta[t] * ties) / (len(ranked) + 1)
         ranked.insert(high, score)
     return out
 
 
 def log_capital(p: np.ndarray) -> np.ndarray:
     """log10 of the capital (m, s) of bets against the uniformity of columns of p-values (m, s), from 1 on.
-
     A mixture that jumps between five bets: none, that p is small, or large, each with a mild bet that loses
-    little and a bold one that wins much where p is near 0 or 1. Each has mean 1 for uniform p.
-    """
+    little and a bold one that wins much where p is near 0 or 1. Each has mean 1 for uniform p."""
     inside = np.clip(p, _NEAR_ZERO, 1.0 - _NEAR_ZERO)
     bold = 0.5 / np.sqrt(inside), 0.5 / np.sqrt(1.0 - inside)
     bets = np.stack([np.ones_like(p), 1.5 - p, 0.5 + p, *bold], axis=1)
@@ -171,10 +136,8 @@ def change(p: np.ndarray) -> int:
 
 
 def _distances(trained: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Squared Mahalanobis distances (m,) of rows from the centre of the rows ``trained`` (a, p).
-
-    What lies in a direction in which those have no spread, as a category that they lack, counts much.
-    """
+    """Squared Mahalanobis distances (m,) of rows from the centre of the rows ``trained`` (a, p). What lies
+    in a direction in which those have no spread, as a category that they lack, counts much."""
     spread = np.std(trained, axis=0)
     spread = np.where(spread > 1e-12 * np.max(np.abs(trained), axis=0), spread, 1.0)
     centred = (trained - np.mean(trained, axis=0)) / spread

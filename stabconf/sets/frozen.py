@@ -6,7 +6,7 @@ on the side that they were made for, with the same numbers.
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ..stability import BaseFit, FrozenFit, default_bound, frozen_fit
 from ..threads import one_thread
 from .enclosure import bound_of, enclosed
 from .fits import Fits
-from .heldout import ends_around, fit_without, split_units
+from .heldout import fit_without, split_units
 from .intervals import Intervals, ranked_intervals
 from .request import Method, Request
 from .score import Score, Side
@@ -36,25 +36,20 @@ class _Kept(Peers):
         return replace(made, mass=made.mass - self.below)
 
 
-@dataclass(frozen=True)
-class _Table:
+class _Table(NamedTuple):
     """What `enclosed` asks of fits, at one level; ``below`` rows are not kept."""
 
     base: FrozenFit
-    loss: Loss
     below: int
 
 
 @dataclass(frozen=True)
 class SplitTable:
-    """What split intervals need: a fit to some rows, and order statistics of the others' scores.
-
-    ``levels`` has one for each alpha, and ``count`` is the number of rows that calibrate.
-    """
+    """What split intervals need: a fit to some rows, and order statistics of the others' scores."""
 
     predict: Callable[[np.ndarray], np.ndarray]
-    levels: dict[float, float]
-    count: int
+    levels: dict[float, float]  # by alpha
+    count: int  # of the rows that calibrate
 
     @classmethod
     def of(cls, fits: Fits, asked: Request) -> "SplitTable":
@@ -65,36 +60,16 @@ class SplitTable:
         ranks = {alpha: Peers(len(held)).rank(alpha) for alpha in asked.alphas}
         return cls(predict, {alpha: float(rank.kth(scores)) for alpha, rank in ranks.items()}, len(held))
 
-    def intervals(self, asked: Request, alpha: float) -> Intervals:
-        """`Intervals` at one level."""
-        centre = self.predict(asked.rows)
-        level = np.broadcast_to(self.levels[alpha], len(centre))
-        ends = ends_around(asked.score, level, asked.own, centre)
-        return ranked_intervals(*ends, Peers(self.count), alpha, asked.side, "split", centre=centre)
-
 
 @dataclass(frozen=True)
 class FrozenSets:
-    """Tables for some levels and one side.
+    """Tables for some levels and one side."""
 
-    Attributes
-    ----------
-    n : int
-        Training rows.
-    loss : Loss
-    given : str
-        What the guarantee is given.
-    ties : TieBreak
-    stable : dict
-        A table for each alpha; empty where the method was not asked for.
-    split : SplitTable or None
-    """
-
-    n: int
+    n: int  # training rows
     loss: Loss
-    given: str
+    given: str  # what the guarantee is given
     ties: TieBreak
-    stable: dict[float, _Table]
+    stable: dict[float, _Table]  # by alpha; empty where the method was not asked for
     split: SplitTable | None
 
     @classmethod
@@ -119,8 +94,8 @@ class FrozenSets:
 def stable_tables(base: BaseFit, alphas: Collection[float], score: Score) -> dict[float, _Table]:
     """A table for each level."""
     bound, entries = default_bound(base.problem.loss), _ENTRIES // max(1, len(alphas))
-    made = {alpha: frozen_fit(base, bound, score, Peers(base.n).rank(alpha), entries) for alpha in alphas}
-    return {alpha: _Table(fit, fit.problem.loss, below) for alpha, (fit, below) in made.items()}
+    ranks = {alpha: Peers(base.n).rank(alpha) for alpha in alphas}
+    return {alpha: _Table(*frozen_fit(base, bound, score, rank, entries)) for alpha, rank in ranks.items()}
 
 
 def _stable(fits: FrozenSets, asked: Request) -> list[Intervals]:
@@ -133,8 +108,14 @@ def _stable(fits: FrozenSets, asked: Request) -> list[Intervals]:
 
 
 def _split(fits: FrozenSets, asked: Request) -> list[Intervals]:
-    assert fits.split is not None
-    return [fits.split.intervals(asked, alpha) for alpha in asked.alphas]
+    table = fits.split
+    assert table is not None
+    centre = table.predict(asked.rows)
+    out = []
+    for alpha in asked.alphas:
+        ends = asked.score.own_ends(np.full(len(centre), table.levels[alpha]), asked.own, centre)
+        out.append(ranked_intervals(*ends, Peers(table.count), alpha, asked.side, "split", centre=centre))
+    return out
 
 
 FROZEN_METHODS = {"stable": Method(_stable, ()), "split": Method(_split, (), together=True)}

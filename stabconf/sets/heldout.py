@@ -1,13 +1,10 @@
 """Methods that hold rows out: split, cross-conformal, CV+ and jackknife+ (theory, section 6).
 
-Every row that is ranked has its score from a fit that did not see it. Split holds out one part. With mu_i
-the fit without the fold of row i and R_i = |y_i - mu_i(x_i)|, the cross-conformal set holds the z with
-enough R_i >= |z - mu_i(x)|; CV+ takes order statistics of mu_i(x) -+ R_i instead, and jackknife+ is CV+
-with folds of one row. The guarantee of these three is about 1 - 2 alpha. With weights jackknife+ ranks by
-weight (Prinster, Liu and Saria, 2022); with `Clusters` split and CV+ hold whole clusters out, and rank by
-weights that make them count alike (Lee, Barber and Willett, 2023). Any estimator will do: only
-``fits.predictor`` and, for single rows, ``fits.without`` are asked for; a loss answers the latter by paths
-(section 8.1).
+Every row that is ranked has its score from a fit that did not see it. With mu_i the fit without the fold of
+row i and R_i = |y_i - mu_i(x_i)|, the cross-conformal set holds the z with enough R_i >= |z - mu_i(x)|; CV+
+takes order statistics of mu_i(x) -+ R_i instead. With weights jackknife+ ranks by weight (Prinster, Liu and
+Saria, 2022); with `Clusters` split and CV+ hold whole clusters out (Lee, Barber and Willett, 2023). Any
+estimator will do: only ``fits.predictor`` and, for single rows, ``fits.without`` are asked for.
 """
 
 import math
@@ -24,9 +21,10 @@ from ..rank import Peers
 from .clusters import Clusters
 from .intervals import Intervals, Pieces, assumed, hulls, join, ranked_intervals
 from .parallel import parts_of
-from .request import Request, generator
-from .score import Score
+from .request import Part, Request, generator
 from .thresholds import Scores
+
+Found = list[np.ndarray]  # predictions and scales of new rows by each of K fits, (m, K) both
 
 
 def split(fits: Any, asked: Request) -> list[Intervals]:
@@ -66,35 +64,12 @@ def jackknife_plus(fits: Any, asked: Request) -> list[Intervals]:
     return _made(fits, asked, "jackknife+", _held_parts(fits, asked, fits.n))
 
 
-def _responses(fits: Any, asked: Request) -> list[tuple[Any, Request]]:
-    """The fits of each response, and what is asked of them: one, or several that are scored jointly, in
-    units of their residual scales (theory, section 8)."""
-    if not hasattr(fits, "each"):
-        return [(fits, asked)]
-    m = len(asked.rows)
-    return [(one, replace(asked, scale=fits.part_scale(one, m))) for one in fits.each]
-
-
 def fit_without(
     fits: Any, asked: Request, fitted: np.ndarray, held: np.ndarray
 ) -> Callable[[np.ndarray], np.ndarray]:
     """The fit to the rows ``fitted``, as a function from design rows to predictions."""
     alone = len(held) == 1 and len(fitted) == fits.n - 1 and not isinstance(asked.folds, Clusters)
     return fits.without(int(held[0])) if alone else fits.predictor(fitted)
-
-
-def _in_response(score: Score) -> Score:
-    """The score of residuals in units of the response, which fits to parts of the rows have."""
-    return replace(score, unit=1.0, location=0.0)
-
-
-def ends_around(
-    score: Score, level: np.ndarray, sigma: np.ndarray, centre: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of the responses whose score is at most ``level``, at predictions ``centre`` with scales
-    ``sigma``."""
-    low, high = _in_response(score).own_interval(level, sigma, centre)
-    return centre + low, centre + high
 
 
 def _held_parts(fits: Any, asked: Request, folds: int | Clusters) -> list[np.ndarray]:
@@ -119,8 +94,7 @@ def _held_out(
     for held in parts:
         rest = np.delete(np.arange(fits.n), held) if fitted is None else fitted
         predict = fit_without(fits, asked, rest, held)
-        score = _in_response(asked.score)
-        sigma = np.ones(len(asked.rows))
+        score, sigma = asked.score, np.ones(len(asked.rows))
         if asked.scale is not None:
             trained, sigma = asked.scale.scales(rest, fits.y[rest] - predict(fits.X[rest]))
             score = replace(score, scale=trained)
@@ -141,18 +115,21 @@ def _made(
     response). ``count`` is the number of clusters that calibrate, if not all do."""
     clusters = asked.folds if isinstance(asked.folds, Clusters) else None
     groups = asked.parts if clusters is None else clusters.parts(len(asked.rows), asked.parts)
+    asked = replace(asked, score=replace(asked.score, unit=1.0, location=0.0))  # of residuals in y's units
+    each = [(fits, asked)]
+    if hasattr(fits, "each"):  # several responses, scored jointly in units of their residual scales
+        each = [(one, replace(asked, scale=fits.part_scale(one, len(asked)))) for one in fits.each]
     ranked = np.concatenate(parts)  # the rows that have scores
     fold = np.zeros(fits.n, dtype=int)
     fold[ranked] = np.repeat(np.arange(len(parts)), [len(held) for held in parts])
     scores = np.full(fits.n, -np.inf)
-    found = []  # predictions and scales of the new rows by each fit, (m, K) each, for every response
+    found: list[Found] = []  # for every response
     size = max(1, len(parts) // 100)
-    for one, own in _responses(fits, asked):
+    for one, own in each:
         if len(parts) == fits.n and asked.n_jobs != 1:
             one.without(0)  # what all such fits share is made before other processes get it
         chunks = asked.in_chunks(partial(_held_out, one, own, fitted), parts, size, "fold")
-        each = [made for chunk in chunks for made in chunk]
-        values, *new = zip(*each, strict=True)
+        values, *new = zip(*(made for chunk in chunks for made in chunk), strict=True)
         scores[ranked] = np.maximum(scores[ranked], np.concatenate(values))
         found.append([np.array(columns).T for columns in new])
     once = method == "split"
@@ -161,10 +138,10 @@ def _made(
     out = []
     for alpha in asked.alphas:
         if once:
-            sets = [_split_intervals(found, scores, asked, parts[0], alpha, *group) for group in groups]
+            sets = [_split_intervals(found, scores, asked, parts[0], alpha, group) for group in groups]
         else:
             ask = partial(_fold_intervals, scores, fold, asked, alpha, method)
-            sets = [[ask(*group, *made) for made in found] for group in groups]
+            sets = [[ask(group, made) for made in found] for group in groups]
         for same in zip(*sets, strict=True):
             joined = join(same, [which for which, _ in groups])
             if clusters is not None:
@@ -176,16 +153,10 @@ def _made(
 
 
 def _split_intervals(
-    found: list[list[np.ndarray]],
-    scores: np.ndarray,
-    asked: Request,
-    held: np.ndarray,
-    alpha: float,
-    rows: np.ndarray,
-    peers: Peers,
+    found: list[Found], scores: np.ndarray, asked: Request, held: np.ndarray, alpha: float, group: Part
 ) -> list[Intervals]:
     """`Intervals` of one group of new rows for each response, from the rows ``held`` that calibrate."""
-    scores, peers = scores[held], peers.among(held)
+    rows, scores, peers = group[0], scores[held], group[1].among(held)
     more: dict[str, Any] = {}
     level = np.broadcast_to(peers.rank(alpha).kth(scores), len(rows))
     if asked.conditional is not None:
@@ -194,7 +165,7 @@ def _split_intervals(
         more["guarantee"] = along.guarantee(alpha, len(held))
     out = []
     for centre, sigma in ((values[rows, 0], scales[rows, 0]) for values, scales in found):
-        ends = ends_around(asked.score, level, sigma, centre)
+        ends = asked.score.own_ends(level, sigma, centre)
         more["centre"] = centre
         out.append(ranked_intervals(*ends, peers, alpha, asked.side, "split", **more))
     return out
@@ -206,12 +177,11 @@ def _fold_intervals(
     asked: Request,
     alpha: float,
     method: str,
-    rows: np.ndarray,
-    peers: Peers,
-    predictions: np.ndarray,
-    scales: np.ndarray,
+    group: Part,
+    found: Found,
 ) -> Intervals:
     """`Intervals` of one group of new rows, from the score of each training row and its ``fold`` (n,)."""
+    (rows, peers), (predictions, scales) = group, found
     m, rank = len(rows), peers.rank(alpha)
     lower, upper = np.full(m, -np.inf), np.full(m, np.inf)
     pieces: dict[int, Pieces] = {}
@@ -219,7 +189,7 @@ def _fold_intervals(
     for part in parts_of(len(scores), 0 if np.all(peers.open(alpha)) else m):
         centre, sigma = (values[rows[part]][:, fold] for values in (predictions, scales))
         level = np.broadcast_to(scores, centre.shape)
-        low, high = (rank.of(end) for end in ends_around(asked.score, level, sigma, centre))
+        low, high = (rank.of(end) for end in asked.score.own_ends(level, sigma, centre))
         if not counts:
             near = replace(rank.take(part), which=None)
             lower[part], upper[part] = -near.kth(-low), near.kth(high)
@@ -247,10 +217,8 @@ def _agreed(low: np.ndarray, high: np.ndarray, least: float) -> list[tuple[float
 
 def _promise(alpha: float, peers: Peers, folds: int) -> tuple[float, str]:
     """The coverage known of K-fold methods (Barber, Candes, Ramdas and Tibshirani, 2021), also in words.
-
-    Within a group the p-value is the average of the folds' p-values, weighted by how many of its rows
-    each has; twice an average of p-values is one.
-    """
+    Within a group the p-value is the average of the folds' p-values, weighted by how many of its rows each
+    has; twice an average of p-values is one."""
     n, loss = peers.size, 0.0
     if folds < peers.count and peers.which is not None:
         loss = 2.0 * (1.0 - alpha) * (folds - 1.0) / (n + folds)

@@ -27,68 +27,31 @@ def assumed(peers: Peers | None) -> str:
 
 @dataclass(frozen=True)
 class Intervals:
-    """Prediction intervals for m new rows, in units of the response.
+    """Prediction intervals for m new rows, in units of the response."""
 
-    Attributes
-    ----------
-    lower, upper : (m,) arrays
-        Ends of the hull of the set; infinite where the set is unbounded.
-    k, n : int, or (m,) arrays
-        Rank of the order statistic and the number of training rows (or what ``unit`` says) it is among;
-        within groups one per new row, with weights k in units of the mean weight. The set is the whole
-        line if k > n.
-    alpha : float
-    side : {"two-sided", "upper", "lower"}
-    method : str
-    bound : str or None
-        Stability bound, for the methods that use one.
-    certified : bool
-    guarantee : str
-        The coverage statement, in words.
-    promise : float
-        The coverage in that statement: 1 - alpha, or less; NaN where nothing is certified.
-    inner_lower, inner_upper : (m,) arrays or None
-        An interval contained in the exact set; NaN where none could be certified.
-    surcharge : (m,) array
-        Width that is due to stability (and to the solver's tolerance) rather than to the residuals.
-    tau : (m,) array
-        Largest bound on the movement of the new row's own prediction that entered an end.
-    centre : (m,) array or None
-        Predictions of the fit that made the intervals; None where that is the fit to all training rows.
-    pieces : dict
-        ``{row: ((lower, upper), ...)}`` for the rows whose set is not an interval, where the method
-        knows; lower and upper above are then the ends of its hull.
-    tilted_fits : int
-        Tilted fits that were made.
-    tol : float or (m,) array
-        How far an end may be outside the exact one, in units of the response; NaN where unknown.
-    wanted : float
-        The tolerance that ends should have; some may be looser, where a budget of fits was used up.
-    unit : str
-        What n counts.
-    """
-
-    lower: np.ndarray
+    lower: np.ndarray  # (m,): ends of the hull of the set, infinite where it is unbounded
     upper: np.ndarray
+    # Rank of the order statistic, and the number of training rows that it is among: one each for all new
+    # rows, or (m,) within groups; with weights k is in units of the mean weight. All of the line if k > n.
     k: int | np.ndarray
     n: int | np.ndarray
     alpha: float
     side: str
     method: str
-    bound: str | None = None
+    bound: str | None = None  # the stability bound, for methods that use one
     certified: bool = True
-    guarantee: str = ""
-    promise: float = np.nan
-    inner_lower: np.ndarray | None = None
-    inner_upper: np.ndarray | None = None
-    surcharge: np.ndarray | float = 0.0
-    tau: np.ndarray | float = 0.0
-    centre: np.ndarray | None = None
-    pieces: dict[int, Pieces] = field(default_factory=dict)
-    tilted_fits: int = 0
-    tol: float | np.ndarray = np.nan
-    wanted: float = np.inf
-    unit: str = "rows"
+    guarantee: str = ""  # the coverage statement, in words
+    promise: float = np.nan  # the coverage in it: 1 - alpha, or less; NaN where nothing is certified
+    inner_lower: np.ndarray | None = None  # (m,): an interval contained in the exact set,
+    inner_upper: np.ndarray | None = None  # NaN where none could be certified
+    surcharge: np.ndarray | float = 0.0  # (m,): width due to stability (and the solver), not to residuals
+    tau: np.ndarray | float = 0.0  # (m,): largest bound on the move of a row's own prediction, in an end
+    centre: np.ndarray | None = None  # (m,): predictions of the fits used; None for that to all rows
+    pieces: dict[int, Pieces] = field(default_factory=dict)  # of rows whose set is known to be no interval
+    tilted_fits: int = 0  # how many were made
+    tol: float | np.ndarray = np.nan  # or (m,): how far an end may be outside the exact one; NaN: unknown
+    wanted: float = np.inf  # what tol should be; some may be looser, where a budget of fits was used up
+    unit: str = "rows"  # what n counts
 
     @property
     def loose(self) -> np.ndarray:
@@ -108,12 +71,8 @@ class Intervals:
     @property
     def is_open(self) -> np.ndarray:
         """Which rows have an infinite end on a side that was asked for (m,)."""
-        is_open = np.zeros(len(self.lower), dtype=bool)
-        if self.side != "upper":
-            is_open |= np.isinf(self.lower)
-        if self.side != "lower":
-            is_open |= np.isinf(self.upper)
-        return is_open
+        low, high = np.isinf(self.lower), np.isinf(self.upper)
+        return {"upper": high, "lower": low}.get(self.side, low | high)
 
     @property
     def open_rows(self) -> int:
@@ -177,8 +136,7 @@ def ranked_intervals(
     if not is_open.any():
         return made
     free: dict[str, Any] = {"tol": made.tol}
-    for name in {"surcharge", "tau", "tol"} & set(more):
-        free[name] = np.where(is_open, 0.0, more[name])
+    free |= {name: np.where(is_open, 0.0, more[name]) for name in {"surcharge", "tau", "tol"} & set(more)}
     return replace(opened(made, is_open), **free)
 
 
@@ -208,11 +166,9 @@ def clipped(intervals: Intervals, low: float, high: float) -> Intervals:
 
 
 def cut(intervals: Intervals, y: np.ndarray, least: int) -> Intervals:
-    """`Intervals` without what lies beyond the responses ``y`` (n,) on a side that was asked for.
-
-    A new response is the largest of itself and those of the rows that it is exchangeable with, ``least`` at
-    least, with probability at most 1 / (least + 1), and as likely the smallest.
-    """
+    """`Intervals` without what lies beyond the responses ``y`` (n,) on a side that was asked for. A new
+    response is the largest of itself and those of the rows that it is exchangeable with, ``least`` at
+    least, with probability at most 1 / (least + 1), and as likely the smallest."""
     low = -np.inf if intervals.side == "upper" else np.min(y)
     high = np.inf if intervals.side == "lower" else np.max(y)
 
@@ -231,17 +187,13 @@ def cut(intervals: Intervals, y: np.ndarray, least: int) -> Intervals:
         ends["inner_lower"], ends["inner_upper"] = within(intervals.inner_lower, intervals.inner_upper)
     ends["surcharge"] = np.fmin(intervals.surcharge, np.nan_to_num(ends["upper"] - ends["lower"]))
     loss = (2 if intervals.side == "two-sided" else 1) / (least + 1)
-    words = (
-        f"{intervals.guarantee}; less {loss:.2g} for responses beyond the training range, "
-        "which are left out"
-    )
-    promise = max(0.0, intervals.promise - loss)
+    less = f"less {loss:.2g} for responses beyond the training range, which are left out"
+    words, promise = f"{intervals.guarantee}; {less}", max(0.0, intervals.promise - loss)
     return replace(intervals, **ends, pieces=pieces, guarantee=words, promise=promise)
 
 
 def join(each: Sequence[Intervals], places: Sequence[np.ndarray]) -> Intervals:
-    """`Intervals` of groups of new rows as one; ``places`` are the rows of each group, together all of
-    them."""
+    """`Intervals` of groups of new rows as one; ``places`` are the rows of each group, together all."""
     if len(each) == 1:
         return each[0]
     m = sum(map(len, places))

@@ -7,12 +7,9 @@ chooses another backend, a cluster's say.
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import InputError, WorkerError
-
-if TYPE_CHECKING:
-    from joblib import Parallel
 
 CHUNK = 1000  # rows; also the step of the progress bar
 _PATIENCE = 3.0  # seconds before a bar appears unasked
@@ -48,11 +45,9 @@ def in_chunks(
     unit: str = "row",
 ) -> list[Any]:
     """``function`` of each chunk of rows, in order; it must be picklable where workers are processes.
-
-    ``n_jobs`` is a number of workers as joblib counts them (-1 for one per core, None for what
-    ``joblib.parallel_config`` says, or 1); ``size`` that of a chunk, at most; ``unit`` what the bar counts.
-    """
-    from joblib import delayed, effective_n_jobs  # it takes long to import
+    ``n_jobs`` are workers as joblib counts them (-1 for one per core, None for what
+    ``joblib.parallel_config`` says, or 1); ``size`` is that of a chunk, ``unit`` what the bar counts."""
+    from joblib import Parallel, delayed, effective_n_jobs  # it takes long to import
 
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0):
         raise InputError(
@@ -61,10 +56,14 @@ def in_chunks(
     size = max(1, min(size, -(-len(rows) // effective_n_jobs(n_jobs))))
     chunks = [rows[first : first + size] for first in range(0, max(len(rows), 1), size)]
     jobs = n_jobs if len(chunks) > 1 else 1
+    try:
+        workers = Parallel(jobs, return_as="generator")
+    except ValueError:  # a backend whose answers do not come one by one
+        workers = Parallel(jobs)
     out = []
     try:
         with progress_bar(len(rows), unit, "conformal sets", progress) as bar:
-            found = _parallel(jobs)(delayed(function)(chunk) for chunk in chunks)
+            found = workers(delayed(function)(chunk) for chunk in chunks)
             for chunk, result in zip(chunks, found, strict=True):
                 out.append(result)
                 bar.update(len(chunk))
@@ -74,13 +73,3 @@ def in_chunks(
             f"smaller n_jobs (now {n_jobs}), or fewer new rows a call"
         ) from error
     return out
-
-
-def _parallel(n_jobs: int | None) -> "Parallel":
-    """joblib's workers, whose answers come one by one where their backend can."""
-    from joblib import Parallel
-
-    try:
-        return Parallel(n_jobs, return_as="generator")
-    except ValueError:
-        return Parallel(n_jobs)

@@ -1,19 +1,9 @@
-"""Sets from fits with the new row at some responses z_hat: replace-one, batch, interpolation (theory,
-section 6).
+"""Replace-one, batch, interpolation: sets from fits with the new row at some z_hat (theory, section 6).
 
-The fit at z and the fit at z_hat are both tilted fits of the training rows, so the bounds are those of
-the stable method, from a base fit that is tilted as z_hat tilts it and for tilts as far apart as the
-slopes of the two residuals can be. Several z_hat give a batch: each one's set holds the exact one, so
-their intersection does, and the union of their inner sets is contained in it. An estimator's fits are
-pinned in the same way (`EstimatorFits.pinned`), with bounds that the user answers for.
-
-With ``bound="dual"`` what a fit rules out lies around its z_hat. The slopes of all rows at their residuals
-are the dual variables of the fit; their problem is strongly concave with 1/nu, so they are known within
-sqrt(2 nu gap) at another response, the gap being that of the fit's own point there.
-
-Between responses fits may be interpolated, and beyond the outermost held, so that the weights are always
-shares. Every such fit is within tau of the true one, and so is a mean of them; the paper's bound has three
-times tau. Residuals of interpolated fits are lines between two responses, so the set follows from roots.
+The fits at z and at z_hat are both tilted fits of the training rows, so the bounds are those of the stable
+method, from a base fit that is tilted as z_hat tilts it. An estimator's fits are pinned in the same way.
+With ``bound="dual"`` what a fit rules out lies around its z_hat; fits may also be interpolated between
+responses, and held beyond the outermost.
 """
 
 import math
@@ -26,7 +16,6 @@ import numpy as np
 
 from ..checks import check_numbers, is_count
 from ..errors import InputError
-from ..losses import Loss
 from ..path import Piece, Polyline, merge
 from ..rank import Rank
 from ..solvers import certify
@@ -35,7 +24,7 @@ from .enclosure import enclosed, steepest_moves
 from .fits import Fits
 from .intervals import Intervals, Pieces, hulls, join, nonempty, ranked_intervals
 from .request import Request
-from .score import Score, level_end
+from .score import Score, level_ends
 
 _SPREAD = (-1.0, 0.0, 1.0)  # default responses of a batch: the prediction, and a scale to either side
 _PUBLISHED = 3.0  # times tau where fits are interpolated, in the paper
@@ -46,10 +35,7 @@ class PinnedFits:
     """`Fits` of one new row (p,) whose base fit contains it with response ``z_hat``."""
 
     def __init__(self, fits: Fits, row: np.ndarray, z_hat: float) -> None:
-        self._fits = fits
-        self._row = row
-        self._z_hat = z_hat
-        self.loss = fits.loss
+        self._fits, self._row, self._z_hat = fits, row, z_hat
         self.y = fits.y
 
     def in_range(self, rows: np.ndarray) -> np.ndarray:
@@ -71,15 +57,12 @@ class PinnedFits:
 
     def enclosed(self, asked: Request, alpha: float) -> Intervals:
         """The interval of the row, which is all that is ``asked`` for."""
-        return enclosed(self, asked, alpha, asked.bound or default_bound(self.loss))
+        return enclosed(self, asked, alpha, asked.bound or default_bound(self._fits.loss))
 
 
 def replace_one(fits: Any, asked: Request) -> list[Intervals]:
-    """The paper's Algorithm 1: one fit per new row, with a response that is replaced.
-
-    The response is ``z_hat`` (m,), by default the prediction. The bound "paper" has the constant as
-    published, twice that of leaving the row out.
-    """
+    """The paper's Algorithm 1: one fit per new row, at ``z_hat`` (m,), by default the prediction. The bound
+    "paper" has the constant as published, twice that of leaving the row out."""
     z_hat = fits.predict(asked.rows) if asked.z_hat is None else asked.z_hat
     if np.shape(z_hat) != (len(asked.rows),):
         raise InputError("z_hat has several values a row: use method='batch', or give one")
@@ -87,10 +70,8 @@ def replace_one(fits: Any, asked: Request) -> list[Intervals]:
 
 
 def batch(fits: Any, asked: Request) -> list[Intervals]:
-    """Replace-one sets of several responses per row, ``z_hat`` (m, b), intersected.
-
-    By default these are the prediction, and the scale of the response to either side of it.
-    """
+    """Replace-one sets of several responses per row, ``z_hat`` (m, b), intersected. By default these are
+    the prediction, and the scale of the response to either side of it."""
     z_hat = asked.z_hat
     if z_hat is None:
         z_hat = fits.predict(asked.rows)[:, None] + fits.spread * np.array(_SPREAD)
@@ -128,8 +109,7 @@ def _of_rows(fits: Any, asked: Request) -> list[list[Intervals]]:
 
 
 def _together(each: Sequence[Intervals]) -> Intervals:
-    """The intersection of several outer sets of one row, with the longest inner one that their union
-    holds."""
+    """The intersection of several outer sets of one row, and the longest inner one in their union."""
     if len(each) == 1:
         return each[0]
     lower = np.max([one.lower for one in each], axis=0)
@@ -170,11 +150,9 @@ def _dual_sets(fits: Fits, asked: Request, z_hat: np.ndarray, method: str) -> li
 
 
 def _ruled_out(base: BaseFit, row: np.ndarray, rank: Rank, score: Score) -> Piece | None:
-    """The responses, between two ends, that are surely not in the set; None where there are none.
-
-    If one is in, the new row and one of the k training rows with the smallest slopes have changed places;
-    two entries of a vector cannot come nearer by more than sqrt(2) times the length of its move.
-    """
+    """The responses, between two ends, that are surely not in the set; None where there are none. If one is
+    in, the new row and one of the k training rows with the smallest slopes have changed places; two entries
+    of a vector cannot come nearer by more than sqrt(2) times the length of its move."""
     loss = base.problem.loss
     slopes = np.append(base.solution.multipliers, base.pinned)
     slopes = score.sign * slopes if score.sign else np.abs(slopes)
@@ -187,18 +165,14 @@ def _ruled_out(base: BaseFit, row: np.ndarray, rank: Rank, score: Score) -> Piec
         e = np.atleast_1d(loss.inverse_derivative(np.nextafter(base.pinned, 0.0)))
 
     def added(to: np.ndarray) -> np.ndarray:
-        return _gap(loss, to, e, base.pinned)
+        """What a new residual adds to the duality gap, if its slope is that of the fitted one."""
+        parts = np.array([loss.value(to), -loss.value(e), -base.pinned * (to - e)])
+        exact = np.sum(parts, axis=0) + _ROUNDING * np.sum(np.abs(parts), axis=0)
+        return np.fmin(loss.fenchel_gap(to, np.full(to.shape, base.pinned)), exact)
 
-    ends = [level_end(added, e, np.array([level]), way) for way in (-1, 1)]
+    ends = level_ends(added, e, np.array([level]))
     low, high = base.predict(row[None]) + base.scale * np.ravel(ends)
     return float(low), float(high)
-
-
-def _gap(loss: Loss, e: np.ndarray, fitted: np.ndarray, slope: float) -> np.ndarray:
-    """What a new residual ``e`` adds to the duality gap, if its slope is that of a ``fitted`` one."""
-    parts = np.array([loss.value(e), -loss.value(fitted), -slope * (e - fitted)])
-    exact = np.sum(parts, axis=0) + _ROUNDING * np.sum(np.abs(parts), axis=0)
-    return np.fmin(loss.fenchel_gap(e, np.full(e.shape, slope)), exact)
 
 
 def _rest(out_of: Sequence[Piece]) -> list[Piece]:

@@ -20,10 +20,8 @@ def errors_of(residuals: np.ndarray) -> dict[str, float]:
 
 def pseudo_r2(fits: Fits, constant: np.ndarray) -> float:
     """1 - loss of the fit / loss of the best constant, at the training rows; NaN for a constant response.
-
     ``constant`` (n,) is the column of a constant as the fits see it: ones, or roots of weights. This is R2
-    for squared loss, and Koenker and Machado's R1 for quantile loss.
-    """
+    for squared loss, and Koenker and Machado's R1 for quantile loss."""
     v = fits.whole.v
     ratios = v / constant
     low, high = float(np.min(ratios)), float(np.max(ratios))

@@ -1,8 +1,7 @@
 """Full conformal sets by refitting at candidate responses: root finding, and a grid (theory, section 6).
 
-Both go with whatever can be refitted, any estimator too. They are baselines: they know the set only to
-their resolution, and only if it is an interval (root) or has no part between two points (grid), so they are
-not certified.
+Baselines for whatever can be refitted: they know the set only to their resolution, and only if it is an
+interval (root) or has no part between two points (grid), so they are not certified.
 """
 
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .candidates import exact_p, spread_out
+from .candidates import joint_p, spread_out
 from .intervals import Intervals, assumed, ranked_intervals
 from .request import Request
 from .score import DIRECTIONS
@@ -23,19 +22,14 @@ Inside = Callable[[float], bool]
 
 
 def root(fits: Any, asked: Request) -> list[Intervals]:
-    """Ends by bisection, with a refit of the augmented sample at every candidate (rootCP).
-
-    NaN where no response in the set is found near the prediction, so that there is nothing to start from.
-    """
+    """Ends by bisection, with a refit of the augmented sample at every candidate (rootCP). NaN where no
+    response in the set is found near the prediction, so that there is nothing to start from."""
     return _by_row(_root_ends, fits, asked, "root", asked.tol * fits.spread)
 
 
 def grid(fits: Any, asked: Request) -> list[Intervals]:
-    """The hull of the candidates of a grid that are in the set, one step wider on each side.
-
-    The grid covers the range of the training responses, half as long again. An end is infinite where
-    the outermost candidate is in the set.
-    """
+    """The hull of the candidates in the set, on a grid over the range of the training responses and half as
+    much again, one step wider on each side; infinite where the outermost candidate is in the set."""
     z = spread_out(fits.y, asked.points)
     return _by_row(_grid_ends, fits, asked, "grid", z[1] - z[0])
 
@@ -48,7 +42,7 @@ def _by_row(
     found = asked.in_chunks(partial(_ends_of, ends, fits), asked, size=1)
     values = np.concatenate(found).reshape(m, len(asked.alphas), 2)
     words = f"the full conformal set to a resolution of {resolution:.2g}, assumed to be an interval"
-    if peers.which is not None or peers.weights is not None:
+    if not asked.plain:
         words = f"{words}; ranked{assumed(peers)}"
     more: dict[str, Any] = {"certified": False, "guarantee": words}
     out = []
@@ -62,8 +56,8 @@ def _ends_of(ends: Callable[..., np.ndarray], fits: Any, asked: Request) -> np.n
     """Ends of some rows at each level."""
     out = []
     for one in asked:
-        known = {"score": one.score, "peers": one.peers, "own": one.own[0]}
-        out.append(ends(fits, one, partial(exact_p, fits, one.rows[0], **known)))
+        terms = [(fits, one.score, 1.0)]
+        out.append(ends(fits, one, partial(joint_p, terms, one.rows[0], peers=one.peers, own=one.own[0])))
     return np.array(out)
 
 

@@ -1,8 +1,7 @@
 """What was asked of a method: rows, levels, side, score and options, checked once and then frozen.
 
 `Method` says which options a method takes and what it needs of fits and request; refusals are made here
-alone. `make_intervals` is what results call: it makes the `Request`, asks the method, and joins groups of
-new rows.
+alone. `make_intervals` is what results call.
 """
 
 import math
@@ -32,37 +31,17 @@ _FEW = 0.01  # of a chunk: work that is done sooner than workers are found
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked; slices are the same for some of the new rows.
+    """What was asked, with the options of `conf_int_conformal`; slices are of the new rows."""
 
-    Attributes
-    ----------
-    rows : (m, p) array
-        New design rows, without missing values.
-    alphas : tuple of float
-    peers : Peers
-        The training rows that new rows are ranked among.
-    parts : tuple of Part
-        Groups of the new rows, for methods that make their fits once for all of them.
-    score : Score
-        Side and fixed scale included.
-    scale : FixedScale, LearnedScale or None
-    conditional : Along or None
-        The design that coverage is asked for along.
-    bound, inner, tol, budget, z_hat, queries, points, calibration, folds, random_state, n_jobs, progress
-        Options; `conf_int_conformal` says what they mean. None for the default of ``bound`` and ``z_hat``.
-    more : dict
-        Options that only a method of somebody else's takes.
-    """
-
-    rows: np.ndarray
+    rows: np.ndarray  # (m, p): new design rows, without missing values
     alphas: tuple[float, ...]
-    peers: Peers
-    parts: tuple[Part, ...]
+    peers: Peers  # the training rows that new rows are ranked among
+    parts: tuple[Part, ...]  # groups of new rows, for methods that make their fits once for all of them
     side: Side = "two-sided"
-    score: Score = field(default_factory=Score)
+    score: Score = field(default_factory=Score)  # with side and fixed scale
     scale: FixedScale | LearnedScale | None = None
-    conditional: Along | None = None
-    bound: str | None = None
+    conditional: Along | None = None  # the design that coverage is asked for along
+    bound: str | None = None  # None for the default, as of z_hat
     inner: bool = False
     tol: float = 1e-6
     budget: int = 50
@@ -74,7 +53,7 @@ class Request:
     random_state: int | np.random.Generator = 0
     n_jobs: int | None = None
     progress: bool | None = None
-    more: dict[str, Any] = field(default_factory=dict)
+    more: dict[str, Any] = field(default_factory=dict)  # options of a method of somebody else's
 
     @classmethod
     def of(
@@ -100,13 +79,11 @@ class Request:
                 f"scale= divides residuals, and score {made.name!r} is of response and prediction: divide "
                 "by the scale in its function, or drop scale="
             )
-        everyone = ((np.arange(len(rows)), peers),)
+        among = tuple(parts or ((np.arange(len(rows)), peers),))
         known = {each.name for each in fields(cls)}
         given = {name: value for name, value in options.items() if name in known and value is not None}
         more = {name: value for name, value in options.items() if name not in known}
-        return cls(
-            rows, tuple(alphas), peers, tuple(parts or everyone), side, made, scale, more=more, **given
-        )
+        return cls(rows, tuple(alphas), peers, among, side, made, scale, more=more, **given)
 
     def __post_init__(self) -> None:
         for name, allowed, fix in (
@@ -124,6 +101,11 @@ class Request:
         return np.ones(len(self.rows)) if self.scale is None else self.scale.new
 
     @property
+    def plain(self) -> bool:
+        """Whether new rows are ranked among all training rows, each of which counts once."""
+        return all(peers.which is None and peers.weights is None for _, peers in self.parts)
+
+    @property
     def ranks(self) -> list[Rank]:
         """The `Rank` of each level, with no more mass than all rows have."""
         return [self.peers.rank(alpha).within() for alpha in self.alphas]
@@ -135,8 +117,7 @@ class Request:
         size: int = CHUNK,
         unit: str = "row",
     ) -> list[Any]:
-        """As the function of that name, with workers and bar as they were asked for; a few rows are done
-        at once."""
+        """As the function of that name, with workers and bar as asked for; a few rows are done at once."""
         if self.n_jobs is None and not self.progress and len(rows) <= max(1.0, _FEW * size):
             return [function(rows)]
         return in_chunks(function, rows, self.n_jobs, self.progress, size, unit)
@@ -220,10 +201,7 @@ _NEEDS: dict[str, tuple[Callable[[Any, Request], Any], str]] = {
         "bound='dual' needs score='absolute', without scale= and inner=; or use another bound",
     ),
     "alone if conditional": (
-        lambda fits, asked: (
-            asked.conditional is None
-            or all(peers.which is None and peers.weights is None for _, peers in asked.parts)
-        ),
+        lambda fits, asked: asked.conditional is None or asked.plain,
         "conditional= takes the place of groups and weights: give the groups as terms of its formula, such "
         "as '~ C(g)', and drop groups= and weights=",
     ),
@@ -264,8 +242,7 @@ class Method:
     """How a method is run, the options that it takes, and what it needs.
 
     ``run`` gets the fits and a `Request`, once per group of new rows; if it is ``together``, once for all
-    groups, so that fits to parts of the rows are made once. ``along`` takes its place where coverage is
-    asked for along a design, if ``run`` does not see to that.
+    groups. ``along`` takes its place for coverage along a design, if ``run`` does not see to that.
     """
 
     run: Callable[[Any, Request], list[Intervals]]
@@ -300,15 +277,6 @@ BAND_METHODS: dict[str, Method] = {}
 SEVERAL_METHODS: dict[str, Method] = {}
 
 
-def _auto(fits: Any, side: Side, options: Mapping[str, Any], methods: Mapping[str, Method]) -> str:
-    """The tightest certified method that has all options."""
-    if "exact" not in methods:
-        return "split"
-    only = set(methods["stable"].options) - set(methods["exact"].options)
-    sizes = as_score(options.get("score"), fits.loss, side).ranks_sizes
-    return "exact" if sizes and fits.loss.bends_once and not set(options) & only else "stable"
-
-
 def make_intervals(
     fits: Any,
     rows: np.ndarray,
@@ -319,12 +287,8 @@ def make_intervals(
     parts: Sequence[Part] | None = None,
     methods: Mapping[str, Method] = METHODS,
 ) -> list[Intervals]:
-    """`Intervals` by a method's name, one record per alpha.
-
-    "auto" is the exact method, unless an option asks for what only the stable one has; for an estimator it
-    is split. ``parts`` are groups of new rows with the `Peers` that each is ranked among; None for all
-    among all.
-    """
+    """`Intervals` by a method's name, one record per alpha; ``parts`` are groups of new rows with the
+    `Peers` that each is ranked among, None for all among all."""
     given = {name: value for name, value in options.items() if value is not None}
     name, chosen = _chosen(fits, method, side, given, methods)
     threads = nullcontext() if methods is ESTIMATOR_METHODS else one_thread  # an estimator's are its own
@@ -346,9 +310,15 @@ def make_intervals(
 def _chosen(
     fits: Any, method: str, side: Side, given: Mapping[str, Any], methods: Mapping[str, Method]
 ) -> tuple[str, Method]:
-    """The method by its name, which takes the options that were given."""
+    """The method by its name, or with "auto" the tightest certified one that has the options given."""
     check_side(side)
-    name = _auto(fits, side, given, methods) if method == "auto" else method
+    name = method
+    if method == "auto" and "exact" not in methods:
+        name = "split"
+    elif method == "auto":
+        only = set(methods["stable"].options) - set(methods["exact"].options)
+        sizes = as_score(given.get("score"), fits.loss, side).ranks_sizes
+        name = "exact" if sizes and fits.loss.bends_once and not set(given) & only else "stable"
     if name not in methods:
         reason = "is unknown" if name not in METHODS else "is not for these results"
         if name in METHODS and methods is BAND_METHODS:

@@ -1,14 +1,10 @@
 """A certified scan of a new row's set, where nothing better applies (theory, section 5).
 
-Tilted fits are made from the outermost new residual inward, first on one side and then on the other; each
-certifies a stretch to be in the set or out of it, up to a point near the next end. The scan goes along the
-new residual, of which the response is an increasing function: a row that the fit follows closely has a long
-range of responses but a short one of residuals. What is undecided at the tolerance, or when the budget of
-fits is used up, is kept.
-
-A fit certifies its neighbours: its derivative predicts the fits nearby, and the stability lemma, in the
-curvature metric of the fit, turns the prediction's stationarity residual into a bound on every residual.
-That remainder is quadratic in the distance, so few fits close in on an end of a set.
+Tilted fits are made from the outermost new residual inward, on one side and then on the other. Each
+certifies its neighbours to be in the set or out of it: its derivative predicts the fits nearby, and the
+stability lemma, in the curvature metric of the fit, turns the prediction's stationarity residual into a
+bound on every residual. That is quadratic in the distance, so few fits close in on an end. What is
+undecided at the tolerance, or when the budget of fits is used up, is kept.
 """
 
 import math
@@ -21,7 +17,7 @@ import numpy as np
 from ..losses import Loss
 from ..path import Piece, decided_prefix, merge, runs_away
 from ..rank import Rank
-from ..solvers import minimise
+from ..solvers import gram, minimise
 from ..stability import BaseFit
 from .enclosure import Enclosure
 from .fits import Fits
@@ -44,22 +40,17 @@ OUT, IN, UNKNOWN = "out", "in", "unknown"  # what is beyond the residuals that a
 
 @dataclass(frozen=True)
 class _Segment:
-    """Predicted residuals between two corners of a path, whose shares of it are ``first`` and ``last``.
+    """A stretch between two corners of a path."""
 
-    ``begin`` and ``end`` (n,) are predicted changes of the rows' residuals there.
-    """
-
-    first: float
-    last: float
-    begin: np.ndarray
-    end: np.ndarray
+    first: float  # share of the path, at one corner
+    last: float  # and at the other
+    begin: np.ndarray  # predicted changes of the rows' residuals (n,) at one
+    end: np.ndarray  # and at the other
 
 
 class TiltedPoint:
-    """The fit of the training rows tilted as a new residual ``at`` of a ``row`` (p,) tilts it.
-
-    ``at`` may be infinite, for the steepest tilt; ``start`` (p,) is where the fit starts from.
-    """
+    """The fit of the training rows tilted as a new residual ``at`` of a ``row`` (p,) tilts it. ``at`` may
+    be infinite, for the steepest tilt; ``start`` (p,) is where the fit starts from."""
 
     def __init__(self, fits: Fits, row: np.ndarray, at: float, start: np.ndarray) -> None:
         self.at, self.row, self.loss, self.extra = at, row, fits.loss, fits.ties.extra
@@ -96,14 +87,11 @@ class TiltedPoint:
     @cached_property
     def _hessian(self) -> np.ndarray:
         """Second derivative, but for the L1 part (p, p)."""
-        rows = self.problem.X * np.sqrt(self.curvature[:, None])
-        return np.diag(self.problem.ridge) + rows.T @ rows
+        return np.diag(self.problem.ridge) + gram(self.problem.X, self.curvature)
 
     def segments(self, force: np.ndarray) -> Iterator[_Segment]:
-        """The path of the fit's quadratic model, from corner to corner of the L1 part.
-
-        ``force`` (p,) is the change of minus the linear term over the whole path.
-        """
+        """The path of the fit's quadratic model, from corner to corner of the L1 part. ``force`` (p,) is
+        the change of minus the linear term over the whole path."""
         X, lasso = self.problem.X, self.problem.lasso
         theta, u = self.theta.copy(), -self.solution.l1_multipliers
         free, sign = (theta != 0) | (lasso == 0), np.sign(theta)
@@ -139,11 +127,9 @@ class TiltedPoint:
                 u[j] = (-1.0 if d[j] < 0 else 1.0) * lasso[j]
 
     def remainder(self, changes: Iterable[np.ndarray]) -> np.ndarray:
-        """How far each row's slope may be from its prediction up to some changes of the residuals.
-
-        The slope bends once on each side of 0: while the residual keeps its sign the largest change is the
-        worst; else monotony bounds it.
-        """
+        """How far each row's slope may be from its prediction up to some changes of the residuals. The
+        slope bends once on each side of 0: while the residual keeps its sign the largest change is the
+        worst; else monotony bounds it."""
         r = self.solution.r
         loss = self.loss
         worst = np.zeros(len(r))
@@ -159,11 +145,9 @@ class TiltedPoint:
 
 
 def _slope_change(loss: Loss, first: float, last: float) -> tuple[float, float]:
-    """Change of the slope from ``first`` to ``last``, and how far it may be from a line in between.
-
-    On one side of 0 slopes are convex or concave, so their graph lies in the triangle of its chord and
-    the tangents at its ends.
-    """
+    """Change of the slope from ``first`` to ``last``, and how far it may be from a line in between. On one
+    side of 0 slopes are convex or concave, so their graph lies in the triangle of its chord and the
+    tangents at its ends."""
     change = float(loss.derivative(last) - loss.derivative(first))
     ends = [abs(float(loss.curvature(at)) * (last - first) - change) for at in (first, last)]
     low, high = sorted(ends)
@@ -244,9 +228,7 @@ class _Walk:
 
     def _decide(self, here: TiltedPoint, length: float, least: float) -> tuple[float, bool, float]:
         """How far towards 0 all is in the set or all is out of it, which of them, and the length tried.
-
-        Shorter lengths are tried as long as they may lead farther and are longer than ``least``.
-        """
+        Shorter lengths are tried as long as they may lead farther and are longer than ``least``."""
         best, inside = 0.0, False
         failed, tried = math.inf, length
         while length > max(best, least):
@@ -289,8 +271,7 @@ class _Walk:
         return reached * length, bool(inside)
 
     def _response(self, direction: int, far: float) -> float:
-        """A response, times ``direction``, that no new residual up to a size goes with one beyond; by the
-        penalty alone."""
+        """A response, times ``direction``, beyond those of new residuals up to a size, by the penalty."""
         base = self.fits.base
         metric = base.metric(None)
         lever = float(metric.root.norms(self.row[None])[0])
@@ -300,24 +281,18 @@ class _Walk:
         return end if math.isfinite(end) else math.inf
 
     def _farthest(self, direction: int) -> tuple[float, str]:
-        """A size of the new residual up to which to look, and whether none beyond it is in the set."""
-        if self.score.sign == -direction:
-            return self._behind(direction)
-        far = self._end(direction)
-        return (far, OUT) if math.isfinite(far) else (self._as_far_as_can_be(direction), UNKNOWN)
-
-    def _as_far_as_can_be(self, direction: int) -> float:
-        """A size of the new residual up to which to look where no end of it is certain."""
+        """A size of the new residual up to which to look, and what is beyond it."""
+        behind = self.score.sign == -direction
+        far = self._behind(direction) if behind else self._end(direction)
+        if math.isfinite(far):
+            return far, IN if behind else OUT
         with np.errstate(invalid="ignore", divide="ignore"):
             steep = float(np.abs(self.fits.loss.inverse_derivative(direction * _STEEP)))
-        return min(_FAR, steep if steep > 0 else _FAR)
+        return min(_FAR, steep if steep > 0 else _FAR), UNKNOWN
 
-    def _behind(self, direction: int) -> tuple[float, str]:
-        """The same behind a one-sided set, where far responses are in it.
-
-        Slopes that grow no faster than the residual move a training row by a share of it, so that what
-        holds at one size holds at all larger ones.
-        """
+    def _behind(self, direction: int) -> float:
+        """A size of the new residual behind a one-sided set beyond which all are in it; inf where unknown.
+        Where slopes grow no faster than the residual, what holds at one size holds at all larger ones."""
         base, far = self.fits.base, 1.0
         metric, loss = base.metric(None), self.fits.loss
         lever = float(metric.root.norms(self.row[None])[0])
@@ -326,15 +301,13 @@ class _Walk:
             slope = float(base.slope(far, direction))
             moved = np.abs(base.solution.r) + (slope * lever + metric.start) * metric.rows
             if self.own * np.max(self.score.norms(moved)) <= far:
-                return far, IN
+                return far
             far *= 2.0
-        return self._as_far_as_can_be(direction), UNKNOWN
+        return math.inf
 
     def _end(self, direction: int) -> float:
-        """A size of the new residual beyond which none is in the set; inf where unknown.
-
-        Where slopes are bounded, all fits of large residuals are near the one with the steepest tilt.
-        """
+        """A size of the new residual beyond which none is in the set; inf where unknown. Where slopes are
+        bounded, all fits of large residuals are near the one with the steepest tilt."""
         base = self.fits.base
         ask = Enclosure(base, self.row[None], "curvature", self.rank, self.score, np.array([self.own]))
         outer = max(float(ask.largest_residual(direction)[0][0]), 0.0)

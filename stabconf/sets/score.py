@@ -17,6 +17,8 @@ from ..losses import Loss
 from ..rank import EVERY, Some
 
 Side = Literal["two-sided", "upper", "lower"]
+Floats = np.ndarray | float
+Ends = tuple[np.ndarray, np.ndarray]  # lower and upper, of intervals
 Lines = list[tuple[np.ndarray, np.ndarray]]
 
 SIDES = {"two-sided": 0, "upper": 1, "lower": -1}
@@ -30,25 +32,15 @@ _TINY = 1e-3  # of a typical residual: smaller ones count as this where a scale 
 class Score:
     """The size of a residual; for one-sided sets the residual itself, or its negative.
 
-    A subclass ranks another function of the residual. Methods give residuals in units of the fit.
-
-    Attributes
-    ----------
-    sign : {0, 1, -1}
-        0 ranks `value`, 1 residuals, -1 their negatives.
-    scale : (n,) array or None
-        Of the training rows; None for 1.
-    unit, location : float
-        One unit of the fit and its zero, in units of the response, which is what `value` is a function of.
-    responses : (n,) array or None
-        Of the training rows, in their own units.
+    A subclass ranks another function of the residual. Methods give residuals in units of the fit; ``unit``
+    is one of those and ``location`` their zero in units of the response, which `value` is a function of.
     """
 
-    sign: int = field(default=0, kw_only=True)
-    scale: np.ndarray | None = field(default=None, kw_only=True)
+    sign: int = field(default=0, kw_only=True)  # 0 ranks `value`, 1 residuals, -1 their negatives
+    scale: np.ndarray | None = field(default=None, kw_only=True)  # of the training rows (n,); None for 1
     unit: float = field(default=1.0, kw_only=True)
     location: float = field(default=0.0, kw_only=True)
-    responses: np.ndarray | None = field(default=None, kw_only=True, repr=False)
+    responses: np.ndarray | None = field(default=None, kw_only=True, repr=False)  # of training rows (n,)
 
     # What a subclass declares: its name, a residual whose score is smallest, how fast it changes at
     # most, and whether it ranks residuals as their sizes do, so that its sets are those of this class.
@@ -66,7 +58,7 @@ class Score:
         """Scores of residuals."""
         return np.abs(r)
 
-    def interval(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def interval(self, level: np.ndarray) -> Ends:
         """Ends of the residuals whose score is at most ``level``; NaN where there are none."""
         end = np.where(np.asarray(level) >= 0, level, np.nan)
         return -end, end
@@ -84,49 +76,39 @@ class Score:
         """Scores of residuals (..., n) of the training rows, or (..., c) of some of them."""
         return self._signed(self.norms(r, rows))
 
-    def range(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Smallest and largest scores of the training rows whose residuals lie between two bounds (...,
-        n)."""
+    def range(self, low: np.ndarray, high: np.ndarray) -> Ends:
+        """Smallest and largest scores of training rows whose residuals lie between two bounds (..., n)."""
         ends = self.values(low), self.values(high)
         least = np.minimum(*ends)
         if not self.sign:
-            around = (self.unit * self.norms(low) <= self.centre) & (
-                self.unit * self.norms(high) >= self.centre
-            )
+            first, last = (self.unit * self.norms(end) for end in (low, high))
+            around = (first <= self.centre) & (last >= self.centre)
             least = np.where(around, self.value(np.array(self.centre)), least)
         return least, np.maximum(*ends)
 
     def lines(self, r: np.ndarray, rate: np.ndarray, rows: Some = EVERY) -> Lines:
         """The size as the largest of lines, where residuals ``r`` (c,) change at ``rate`` (c,)."""
-        ways = (self.sign,) if self.sign else (1, -1)
-        return [(self.norms(way * r, rows), self.norms(way * rate, rows)) for way in ways]
+        return [(self.norms(way * r, rows), self.norms(way * rate, rows)) for way in self._ways]
+
+    @property
+    def _ways(self) -> tuple[int, ...]:
+        return (self.sign,) if self.sign else (1, -1)
 
     # The new row, whose scale is ``own``, response ``w`` and prediction ``eta`` --------------------------
 
-    def own_values(
-        self, e: np.ndarray, own: np.ndarray | float = 1.0, w: np.ndarray | float = 0.0
-    ) -> np.ndarray:
+    def own_values(self, e: np.ndarray, own: Floats = 1.0, w: Floats = 0.0) -> np.ndarray:
         """Scores of the new row's residuals."""
         return self._signed(e / own)
 
-    def tied(
-        self, e: np.ndarray, own: np.ndarray | float, tie: np.ndarray, w: np.ndarray | float
-    ) -> np.ndarray:
+    def tied(self, e: np.ndarray, own: Floats, tie: np.ndarray, w: Floats) -> np.ndarray:
         """Scores of the new row's residuals, less what counts as a tie."""
         return self.own_values(e, own, w) - tie
 
     def own_lines(self, e: float, rate: float, own: float = 1.0) -> list[tuple[float, float]]:
         """`lines` of the new row."""
-        ways = (self.sign,) if self.sign else (1, -1)
-        return [(way * e / own, way * rate / own) for way in ways]
+        return [(way * e / own, way * rate / own) for way in self._ways]
 
-    def own_interval(
-        self,
-        level: np.ndarray,
-        own: np.ndarray | float,
-        eta: np.ndarray,
-        tau: np.ndarray | float = 0.0,
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def own_interval(self, level: np.ndarray, own: Floats, eta: np.ndarray, tau: Floats = 0.0) -> Ends:
         """Ends of the new row's residuals whose score may be at most ``level``, if its prediction may be
         off by ``tau``; or, where that is negative, must be."""
         if self.sign:
@@ -135,6 +117,11 @@ class Score:
             return (-far, end) if self.sign > 0 else (end, -far)
         low, high = self.interval(level)
         return low * own / self.unit - tau, high * own / self.unit + tau
+
+    def own_ends(self, level: np.ndarray, own: Floats, eta: np.ndarray, tau: Floats = 0.0) -> Ends:
+        """Ends of the new row's responses, likewise."""
+        low, high = self.own_interval(level, own, eta, tau)
+        return eta + low, eta + high
 
     def own_centre(self, own: float, eta: float) -> float:
         """A residual of the new row whose score is smallest."""
@@ -151,12 +138,11 @@ class FunctionScore(Score):
     def _signed(self, r: np.ndarray) -> np.ndarray:
         return self.value(self.unit * r)
 
-    def interval(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def interval(self, level: np.ndarray) -> Ends:
         level = np.asarray(level, dtype=float)
-        centre = np.full(level.shape, self.centre)
-        return level_end(self.value, centre, level, -1), level_end(self.value, centre, level, 1)
+        return level_ends(self.value, np.full(level.shape, self.centre), level)
 
-    def range(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def range(self, low: np.ndarray, high: np.ndarray) -> Ends:
         """As for `Score`. A wrong Lipschitz constant would be found out here."""
         least, most = super().range(low, high)
         with np.errstate(invalid="ignore"):
@@ -172,37 +158,35 @@ class FunctionScore(Score):
                 "right constant, or inf if it is not known"
             )
 
-    def tied(
-        self, e: np.ndarray, own: np.ndarray | float, tie: np.ndarray, w: np.ndarray | float
-    ) -> np.ndarray:
+    def tied(self, e: np.ndarray, own: Floats, tie: np.ndarray, w: Floats) -> np.ndarray:
         """The smallest score of residuals that are tied with the new row's."""
         return np.minimum.reduce([self.own_values(e + step, own, w) for step in (-tie, 0.0, tie)])
 
 
-def level_end(
-    value: Callable[[np.ndarray], np.ndarray], centre: np.ndarray, level: np.ndarray, direction: int
-) -> np.ndarray:
-    """One end of each interval around ``centre`` where ``value`` is at most ``level``: doubling, then
+def level_ends(value: Callable[[np.ndarray], np.ndarray], centre: np.ndarray, level: np.ndarray) -> Ends:
+    """Ends of the intervals around ``centre`` where ``value`` is at most ``level``: doubling, then
     bisection down to the last digit, from outside. NaN where the centre itself is above the level."""
-    inside = np.array(centre, dtype=float)
-    far = np.ones(inside.shape)
-    is_open = np.ones(inside.shape, dtype=bool)
+    start = np.array(centre, dtype=float)
+    ends = []
     with np.errstate(all="ignore"):
-        for _ in range(_DOUBLINGS):
-            is_open = value(inside + direction * far) <= level
-            if not is_open.any():
-                break
-            far = np.where(is_open, 2.0 * far, far)
-        outside = inside + direction * far
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (inside + outside)
-            if np.all((middle == inside) | (middle == outside)):
-                break
-            low = value(middle) <= level
-            inside = np.where(low, middle, inside)
-            outside = np.where(low, outside, middle)
-        end = np.where(is_open | np.isposinf(level), direction * np.inf, outside)
-        return np.where(value(np.array(centre, dtype=float)) <= level, end, np.nan)
+        some = value(start) <= level
+        for direction in (-1, 1):
+            inside, far = start, np.ones(start.shape)
+            for _ in range(_DOUBLINGS):
+                is_open = value(start + direction * far) <= level
+                if not is_open.any():
+                    break
+                far = np.where(is_open, 2.0 * far, far)
+            outside = start + direction * far
+            for _ in range(_HALVINGS):
+                middle = 0.5 * (inside + outside)
+                if np.all((middle == inside) | (middle == outside)):
+                    break
+                low = value(middle) <= level
+                inside, outside = np.where(low, middle, inside), np.where(low, outside, middle)
+            end = np.where(is_open | np.isposinf(level), direction * np.inf, outside)
+            ends.append(np.where(some, end, np.nan))
+    return ends[0], ends[1]
 
 
 @dataclass(frozen=True)
@@ -247,10 +231,8 @@ def as_score(
     scale: np.ndarray | None = None,
     fits: Any = None,
 ) -> Score:
-    """The `Score` for a name or an object, a side, and scales of the training rows.
-
-    ``loss`` is None for an estimator. ``fits`` have the units of the fit and the responses.
-    """
+    """The `Score` for a name or an object, a side, and scales of the training rows. ``loss`` is None for an
+    estimator. ``fits`` have the units of the fit and the responses."""
     if not isinstance(score, (str, Score, type(None))):
         raise InputTypeError(
             f"score={score!r} is a {type(score).__name__}: give a name ({', '.join(SCORES)}), a "
@@ -275,8 +257,7 @@ def as_score(
 
 @dataclass(frozen=True)
 class FixedScale:
-    """A scale that is known beforehand: positive numbers for the training rows (n,) and the new rows
-    (m,)."""
+    """A scale that is known beforehand: positive numbers for training rows (n,) and new rows (m,)."""
 
     trained: np.ndarray
     new: np.ndarray
@@ -286,19 +267,16 @@ class FixedScale:
         return replace(self, new=self.new[rows])
 
     def scales(self, which: np.ndarray, r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Scales of all training rows and of the new rows."""
+        """Scales of all training rows and of the new ones, from residuals ``r`` of the rows ``which``."""
         return self.trained, self.new
 
 
 @dataclass(frozen=True)
 class LearnedScale(FixedScale):
-    """Columns that a scale is learned from, of the training rows (n, q) and the new rows (m, q).
-
-    It is the exponential of a least-squares regression of the log sizes of residuals on these columns.
-    """
+    """Columns that a scale is learned from, of the training rows (n, q) and the new rows (m, q). It is the
+    exponential of a least-squares regression of the log sizes of residuals on these columns."""
 
     def scales(self, which: np.ndarray, r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """As for `FixedScale`, learned from residuals ``r`` of the rows ``which``."""
         size = np.abs(r)
         floor = _TINY * float(np.median(size)) or 1.0
         target = np.log(np.maximum(size, floor))

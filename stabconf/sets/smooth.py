@@ -1,10 +1,9 @@
 """Exact sets, to a tolerance, for losses whose slope bends: a certified walk in the tilt.
 
 The new residual r fixes the tilt, and r is in the set if r <= Q(r), the k-th smallest score of the tilted
-fit. The curvature bound limits how fast Q can change with r. Where that is less than half as fast as r
-itself, the set has one end on the side, and fixed-point steps close in on it: each fit moves a certified
-outer bound to its fixed point, and a few fits reach the tolerance (theory, section 5). Where that
-contraction cannot be shown the new residual is scanned.
+fit. Where the curvature bound shows that Q changes less than half as fast as r, the set has one end on the
+side, and a few fixed-point steps close in on it from outside (theory, section 5). Elsewhere the new
+residual is scanned.
 """
 
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from ..rank import Rank, kth_of_lines
 from ..stability import BaseFit, Metric
 from .enclosure import Enclosure
 from .fits import Fits
+from .parallel import parts_of
 from .scan import scanned_set
 from .score import Score
 
@@ -24,7 +24,6 @@ from .score import Score
 # where it must be taken apart piece by piece; and how far outside of the exact one an end may be.
 Ends = tuple[np.ndarray, np.ndarray]
 
-_ENTRIES = 1_000_000
 _FITS = 12
 _RATE = 0.5
 
@@ -36,29 +35,16 @@ def unknown(ranks: Sequence[Rank], m: int) -> Ends:
 
 @dataclass(frozen=True)
 class Slow:
-    """New rows that share a metric and for which Q changes slowly.
-
-    Attributes
-    ----------
-    metric : Metric
-    which : (b,) array of int
-        The rows.
-    norms : (b,) array
-        Norms of the rows in the metric.
-    least, outer : (b,) arrays
-        Residuals up to ``least`` are in the set, those above ``outer`` are not.
-    rate : (b,) array
-        Bound on the change of Q per unit of r between them.
-    """
+    """New rows (b,) that share a metric and for which Q changes slowly."""
 
     metric: Metric
-    which: np.ndarray
-    norms: np.ndarray
-    least: np.ndarray
-    outer: np.ndarray
-    rate: np.ndarray
+    which: np.ndarray  # the rows
+    norms: np.ndarray  # of the rows, in the metric
+    least: np.ndarray  # residuals up to this are in the set
+    outer: np.ndarray  # those above this are not
+    rate: np.ndarray  # bound on the change of Q per unit of r between them
 
-    def take(self, part: np.ndarray) -> "Slow":
+    def take(self, part: slice | np.ndarray) -> "Slow":
         """The same for some of the rows."""
         each = self.which, self.norms, self.least, self.outer, self.rate
         return Slow(self.metric, *(values[part] for values in each))
@@ -77,8 +63,7 @@ def contractions(
     for some, metric, norms, move in ask.moves.groups(slope):
         which = np.arange(len(rows))[some]
         lines = score.norms(metric.rows)
-        least = own[which] * kth_of_lines(values, lines, rank.take(which), -move)
-        least = np.maximum(least, 0.0)
+        least = np.maximum(own[which] * kth_of_lines(values, lines, rank.take(which), -move), 0.0)
         farthest = np.where(np.isfinite(outer[which]), outer[which], 0.0)
         ends = np.sort(direction * np.array([least, np.maximum(farthest, least)]), axis=0)
         steepest = base.problem.loss.max_curvature(*ends)
@@ -92,22 +77,19 @@ def contractions(
 
 class SmoothSets:
     """Sets of new rows (m, p), whose scales are ``own`` (m,), by tilted fits with certified bounds in
-    between; ``tol`` is relative to the scale of the response, ``budget`` the number of tilted fits per
-    row."""
+    between; ``tol`` is in units of the fit, ``budget`` the number of tilted fits per row."""
 
     def __init__(
         self, fits: Fits, score: Score, rows: np.ndarray, own: np.ndarray, tol: float, budget: int
     ) -> None:
         self.fits, self.score, self.rows, self.own = fits, score, rows, own
-        self.tol = tol
-        self.budget = budget
+        self.tol, self.budget = tol, budget
         self.tilted = 0  # tilted fits made
 
     def pieces(
         self, which: Sequence[int], ranks: Sequence[Sequence[Rank]]
     ) -> list[list[tuple[list[Piece], float]]]:
-        """For some new rows and each of their ranks (a list per row) the intervals that make up the set,
-        and how far they may reach beyond it."""
+        """As for `ClippedSets`, by scans."""
         out = []
         for i, each in zip(which, ranks, strict=True):
             how = self.score, self.own[i], self.tol, self.budget
@@ -130,10 +112,7 @@ class SmoothSets:
 
     def _behind(self, which: np.ndarray, rank: Rank, direction: int) -> np.ndarray:
         """Ends of one-sided sets that lie behind the fit, of rows ``which`` of whose sets no residual ahead
-        of it is part.
-
-        The opposite set has rank c + 1 - k among c rows, and ends where this one does.
-        """
+        of it is part. The opposite set has rank c + 1 - k among c rows, and ends where this one does."""
         score = replace(self.score, sign=-self.score.sign)
         other = SmoothSets(self.fits, score, self.rows[which], self.own[which], self.tol, self.budget)
         count = self.fits.n if rank.which is None else len(rank.which)
@@ -154,22 +133,17 @@ class SmoothSets:
             ends[a, endless] = direction * np.inf
             tol[a, endless] = np.inf
             for slow in groups:
-                several = 1 + len(slow.which) * self.fits.n // _ENTRIES
-                for part in map(slow.take, np.array_split(np.arange(len(slow.which)), several)):
+                for part in map(slow.take, parts_of(self.fits.n, len(slow.which))):
                     at = part.which
                     ends[a, at] = eta[at] + direction * self._walk(part, rank.take(at), direction)
                     tol[a, at] = self.tol
         return ends, tol
 
     def _walk(self, slow: Slow, rank: Rank, direction: int) -> np.ndarray:
-        """Distances of the ends from the base prediction (b,), certified from outside; NaN where they do
-        not get within the tolerance."""
+        """Distances (b,) of the ends from the base prediction, from outside; NaN if not within ``tol``."""
         base = self.fits.base
         rows, own = self.rows[slow.which], self.own[slow.which]
-        metric = slow.metric
-        norms = slow.norms
-        least = slow.least
-        outer = slow.outer.copy()
+        metric, norms, least, outer = slow.metric, slow.norms, slow.least, slow.outer.copy()
         loss = base.problem.loss
         inverse = base.base_root.W.T @ base.base_root.W
         theta = np.repeat(base.solution.x[None], len(rows), axis=0)

@@ -26,25 +26,14 @@ _CHUNK = 256  # new rows at a time
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of the training rows, of their own for each of m new rows.
+    """Scores of the training rows, of their own for each of m new rows. The score of row i differs from
+    that in ``base`` by at most ``norms[i] * length``."""
 
-    Attributes
-    ----------
-    base : (n,) array
-        Scores of one fit that all of them resemble.
-    norms, length : (n,) and (m,) arrays
-        The score of row i differs from ``base`` by at most ``norms[i] * length``.
-    at : callable
-        From positions of new rows (b,) and of training rows (w,) to scores (b, w).
-    unit : float
-        Size that scores are of, where those of ``base`` may all be 0.
-    """
-
-    base: np.ndarray
-    norms: np.ndarray
-    length: np.ndarray
-    at: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    unit: float = 0.0
+    base: np.ndarray  # (n,): scores of one fit that all of them resemble
+    norms: np.ndarray  # (n,)
+    length: np.ndarray  # (m,)
+    at: Callable[[np.ndarray, np.ndarray], np.ndarray]  # scores (b, w) of new rows (b,), training rows (w,)
+    unit: float = 0.0  # size that scores are of, where those of the base may all be 0
 
     @classmethod
     def fixed(cls, scores: np.ndarray, count: int) -> "Scores":
@@ -55,10 +44,9 @@ class Scores:
     @classmethod
     def each(cls, scores: np.ndarray, unit: float = 0.0) -> "Scores":
         """Scores (m, n) that are known for every new row."""
-        length = np.max(np.abs(scores - scores[0]), axis=1)
-        return cls(
-            scores[0], np.ones(scores.shape[1]), length, lambda new, rows: scores[np.ix_(new, rows)], unit
-        )
+        base, norms = scores[0], np.ones(scores.shape[1])
+        length = np.max(np.abs(scores - base), axis=1)
+        return cls(base, norms, length, lambda new, rows: scores[np.ix_(new, rows)], unit)
 
     def take(self, which: np.ndarray) -> "Scores":
         """The same for some of the new rows, as often as they are named."""
@@ -67,14 +55,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Along:
-    """The design Phi that coverage is asked for along.
-
-    Attributes
-    ----------
-    trained : (n, d) array
-    new : (m, d) array
-    formula : str
-    """
+    """The design Phi that coverage is asked for along, (n, d) and (m, d)."""
 
     trained: np.ndarray
     new: np.ndarray
@@ -120,10 +101,8 @@ class Along:
         return missed > 1e-8 * (1e-300 + np.linalg.norm(self.new, axis=1))
 
     def thresholds(self, scores: Scores, alpha: float | np.ndarray) -> np.ndarray:
-        """The largest score in the set of each new row (m,), at one level or at one each.
-
-        ``inf`` where nothing bounds it: a group that is too small, a row outside of what Phi spans.
-        """
+        """The largest score in the set of each new row (m,), at one level or at one each. ``inf`` where
+        nothing bounds it: a group that is too small, a row outside of what Phi spans."""
         X, to = self._space
         pull = self.new @ to
         level = np.broadcast_to(1.0 - np.asarray(alpha) - _HAIR, len(pull))
@@ -146,11 +125,9 @@ class Along:
 
     def p(self, scores: np.ndarray, own: np.ndarray) -> np.ndarray:
         """p-values (g,) of one new row at candidates, where training rows have ``scores`` (g, n) and it has
-        ``own`` (g,): the largest alpha at which each candidate is in the set.
-
-        Quantile regressions of different levels may cross, so that a candidate can be out at a smaller
-        alpha and in at a larger one: levels are tried one by one before the last stretch is halved.
-        """
+        ``own`` (g,): the largest alpha at which each candidate is in the set. Quantile regressions of
+        different levels may cross, so that a candidate can be out at a smaller alpha and in at a larger
+        one: levels are tried one by one before the last stretch is halved."""
         known = Scores.each(scores)
 
         def inside(which: np.ndarray, alpha: np.ndarray) -> np.ndarray:
@@ -183,13 +160,11 @@ def _first_basis(X: np.ndarray, v: np.ndarray, level: float) -> np.ndarray:
 def _regress(
     X: np.ndarray, scores: Scores, near: np.ndarray, new: np.ndarray, level: np.ndarray, pull: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Quantile regressions on X (n, q) of the scores of new rows (b,), at their levels and pulls, from the
-    rows ``near`` (q,) that a fit to the base scores has as its basis.
-
-    Only rows near that fit are watched, with all others on the side where they are; where one has not kept
-    it more rows are watched. Returns coefficients (b, q), which have a minimiser (b,), and bases (b, q).
-    """
-    jitter = _JITTER * np.max(np.abs(scores.base), initial=scores.unit) * _spread(len(X))
+    """As `_simplex`, on X (n, q) for the scores of new rows (b,), from the rows ``near`` (q,) that a fit to
+    the base scores has as its basis. Only rows near that fit are watched, with all others on the side where
+    they are; where one has not kept it more rows are watched."""
+    spread = np.arange(len(X)) * 0.6180339887498949 % 1.0  # all different, the same in every run
+    jitter = _JITTER * np.max(np.abs(scores.base), initial=scores.unit) * spread
     v = scores.base + jitter
     fit = np.linalg.solve(X[near], v[near])
     side = v - X @ fit
@@ -221,20 +196,13 @@ def _regress(
     return gamma, bounded, basis
 
 
-def _spread(n: int) -> np.ndarray:
-    """Numbers in [0, 1), all different, the same in every run (n,)."""
-    return np.arange(n) * 0.6180339887498949 % 1.0
-
-
 def _simplex(
     X: np.ndarray, v: np.ndarray, level: np.ndarray, pull: np.ndarray, start: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Minimise ``sum of check losses of v - X g, less pull'g``, for right sides (B, n), levels, and pulls.
-
     A basis is q rows that are fitted exactly. While a multiplier of one is out of bounds it leaves, and the
     fit moves on until the slope along the way turns: the row that is reached there enters. Returns
-    coefficients (B, q), which of them are minimisers (B,), and bases (B, q).
-    """
+    coefficients (B, q), which of them are minimisers (B,), and bases (B, q)."""
     count, (n, q) = len(v), X.shape
     basis = np.array(np.broadcast_to(start, (count, q)))
     inverse = np.linalg.inv(X[basis])
@@ -277,10 +245,8 @@ def _simplex(
 def _turning(
     r: np.ndarray, rate: np.ndarray, basis: np.ndarray, excess: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The row at which the slope along each way turns (B,), and whether one does (B,).
-
-    Each row that is passed adds its rate to the slope, which begins at minus ``excess``.
-    """
+    """The row at which the slope along each way turns (B,), and whether one does (B,). Each row that is
+    passed adds its rate to the slope, which begins at minus ``excess``."""
     lines = np.arange(len(r))
     with np.errstate(divide="ignore", invalid="ignore"):
         step = r / -rate

@@ -13,7 +13,7 @@ import numpy as np
 from ..checks import is_number
 from ..errors import InputError, InputTypeError
 from ..rank import EVERY, Some
-from .score import FunctionScore, level_end
+from .score import Ends, Floats, FunctionScore, level_ends
 
 _ROUNDING = 1e-9
 
@@ -113,7 +113,7 @@ class PairScore(FunctionScore):
             )
         return found
 
-    def range(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def range(self, low: np.ndarray, high: np.ndarray) -> Ends:
         """As for `Score`, by the Lipschitz constant alone."""
         half = 0.5 * (high - low)
         known = np.isfinite(half)
@@ -125,28 +125,16 @@ class PairScore(FunctionScore):
         rise = np.where(known, self.lipschitz * self.unit * half, np.inf)
         return score - rise, score + rise
 
-    def own_values(
-        self, e: np.ndarray, own: np.ndarray | float = 1.0, w: np.ndarray | float = 0.0
-    ) -> np.ndarray:
+    def own_values(self, e: np.ndarray, own: Floats = 1.0, w: Floats = 0.0) -> np.ndarray:
         y = self.location + self.unit * np.broadcast_to(w, np.shape(e))
         return _called(self.name, self.function, y, y - self.unit * e)
 
-    def own_interval(
-        self,
-        level: np.ndarray,
-        own: np.ndarray | float,
-        eta: np.ndarray,
-        tau: np.ndarray | float = 0.0,
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def own_interval(self, level: np.ndarray, own: Floats, eta: np.ndarray, tau: Floats = 0.0) -> Ends:
         """As for `Score`, by the Lipschitz constant: the level is raised by what tau can do."""
         mu = self.location + self.unit * np.asarray(eta, dtype=float)
         rise = self.lipschitz * self.unit * tau if np.any(tau) else 0.0
         raised = np.broadcast_to(level + rise, mu.shape)
-        best = self._best(mu)
-        low, high = (
-            level_end(lambda y: _called(self.name, self.function, y, mu), best, raised, way)
-            for way in (-1, 1)
-        )
+        low, high = level_ends(lambda y: _called(self.name, self.function, y, mu), self._best(mu), raised)
         return (low - mu) / self.unit, (high - mu) / self.unit
 
     def own_centre(self, own: float, eta: float) -> float:
