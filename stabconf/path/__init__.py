@@ -6,25 +6,3 @@ from .clipped import ClippedFit
 from .lines import Piece, decided_prefix, merge, ties_of
 from .polyline import Polyline, polylines
 from .tilted import Tilted, both_ways, crossover, leave_one_out, runs_away, sharpened, tilted_fits
-
-__all__ = [
-    "BandEnds",
-    "BandPath",
-    "BandRows",
-    "ClippedFit",
-    "Piece",
-    "Polyline",
-    "Tilted",
-    "both_ways",
-    "chord_fits",
-    "crossover",
-    "decided_prefix",
-    "ends_within",
-    "leave_one_out",
-    "merge",
-    "polylines",
-    "runs_away",
-    "sharpened",
-    "ties_of",
-    "tilted_fits",
-]

@@ -21,30 +21,14 @@ Ray = tuple[np.ndarray, float]  # movement of the coefficients (p,) and of the n
 
 @dataclass(frozen=True)
 class Polyline:
-    """A path over the whole line of responses, in units of the fit.
+    """A path over the whole line of responses, in units of the fit."""
 
-    Attributes
-    ----------
-    x : (p,) array
-        The new design row.
-    theta : (K, p) array
-        Coefficients at the corners.
-    e : (K,) array
-        Residuals of the new row there.
-    rays : pair of ((p,) array, float)
-        Movement of the coefficients and of the new residual per unit beyond the first and the last corner.
-    unknown : (K - 1,) array of bool
-        Stretches of which only the ends are known.
-    open : pair of bool
-        Whether nothing is known beyond the first and the last corner.
-    """
-
-    x: np.ndarray
-    theta: np.ndarray
-    e: np.ndarray
-    rays: tuple[Ray, Ray]
-    unknown: np.ndarray
-    open: tuple[bool, bool] = (False, False)
+    x: np.ndarray  # (p,): the new design row
+    theta: np.ndarray  # (K, p): coefficients at the corners
+    e: np.ndarray  # (K,): residuals of the new row there
+    rays: tuple[Ray, Ray]  # beyond the first and the last corner
+    unknown: np.ndarray  # (K - 1,) bools: stretches of which only the ends are known
+    open: tuple[bool, bool] = (False, False)  # whether nothing is known beyond the first and last corner
 
     @cached_property
     def w(self) -> np.ndarray:

@@ -32,49 +32,6 @@ from .score import SCORES, FixedScale, LearnedScale, Score
 from .thresholds import Along
 from .user_score import PairScore, UserScore
 
-__all__ = [
-    "BAND_METHODS",
-    "ESTIMATOR_METHODS",
-    "FROZEN_METHODS",
-    "HELD_OUT_METHODS",
-    "METHODS",
-    "SCORES",
-    "SEVERAL_METHODS",
-    "STREAMS",
-    "TAUS",
-    "BandFits",
-    "Clusters",
-    "EstimatorFits",
-    "Evidence",
-    "Fits",
-    "FixedScale",
-    "FrozenSets",
-    "Intervals",
-    "LearnedScale",
-    "Method",
-    "PairScore",
-    "Request",
-    "Score",
-    "SeveralFits",
-    "UserScore",
-    "Along",
-    "band_conformity",
-    "box_conformity",
-    "check_bound",
-    "check_rows",
-    "clipped",
-    "conformity",
-    "cut",
-    "estimator_conformity",
-    "generator",
-    "make_intervals",
-    "progress_bar",
-    "refit_p",
-    "row_tau",
-    "score_unit",
-    "tau_in_words",
-]
-
 _SCORE = ("score", "scale")
 _WORK = ("n_jobs", "progress")
 _FOLDS = ("folds", "random_state", *_WORK, *_SCORE)

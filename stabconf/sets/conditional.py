@@ -26,25 +26,13 @@ _TIED = 1e-9  # in units of the fit: scores that are nearer to one another may b
 
 @dataclass(frozen=True)
 class _Term:
-    """The fits of new rows whose responses lie beyond them on one side.
+    """The fits of new rows whose responses lie beyond them on one side."""
 
-    Attributes
-    ----------
-    fit : ClippedFit
-        Of the training rows.
-    found : Tilted
-    rows : (m, p) array
-    least : float
-        Size of the new residual from which on the other scores are constant.
-    shift : float
-        Added to responses in units of this fit to make them comparable.
-    """
-
-    fit: ClippedFit
+    fit: ClippedFit  # of the training rows
     found: Tilted
-    rows: np.ndarray
-    least: float
-    shift: float = 0.0
+    rows: np.ndarray  # (m, p)
+    least: float  # size of the new residual from which on the other scores are constant
+    shift: float = 0.0  # added to responses in units of this fit to make them comparable
 
     @classmethod
     def both(cls, fits: Fits, rows: np.ndarray, shift: float = 0.0) -> "dict[int, _Term]":

@@ -48,62 +48,29 @@ _MISSED = 1e-9  # of a response that a tilted fit was to have, relative to its t
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What the fits without each training row say.
+    """What the fits without each training row say; units and the penalty's weights are those of the fit to
+    all rows."""
 
-    Units are those of the fit to all rows, and so are the penalty's weights.
-
-    Attributes
-    ----------
-    own : (n,) array
-        Move of each row's own prediction when the row goes, in units of the response.
-    coefficients : (n, p) array
-        Moves of the coefficients, in units of the fit.
-    theta : (p,) array
-        Coefficients of the fit to all rows.
-    """
-
-    own: np.ndarray
-    coefficients: np.ndarray
-    theta: np.ndarray
+    own: np.ndarray  # (n,): move of each row's own prediction when the row goes, in units of the response
+    coefficients: np.ndarray  # (n, p): moves of the coefficients, in units of the fit
+    theta: np.ndarray  # (p,): coefficients of the fit to all rows
 
 
 @dataclass(frozen=True)
 class Fits:
-    """A problem and its fits.
+    """A problem and its fits; the fit is of ``(y - centre) / scale``."""
 
-    Attributes
-    ----------
-    X : (n, p) array
-        Design in the units of the fit.
-    y : (n,) array
-        Responses in their own units.
-    loss : Loss
-        Of residuals in units of ``scale``.
-    ridge, lasso : (p,) arrays
-        Penalty weights.
-    centre, scale : float
-        The fit is of ``(y - centre) / scale``.
-    start : (p,) array
-        Coefficients of the training fit.
-    solving : dict
-        Options of `minimise`.
-    parts : Parts or None
-        Fits to some of the rows; None where units are known beforehand.
-    solved : Solution or None
-        The training fit, where it is one of this very problem.
-    """
-
-    X: np.ndarray
-    y: np.ndarray
-    loss: Loss
-    ridge: np.ndarray
+    X: np.ndarray  # (n, p): design in the units of the fit
+    y: np.ndarray  # (n,): responses in their own units
+    loss: Loss  # of residuals in units of ``scale``
+    ridge: np.ndarray  # penalty weights (p,)
     lasso: np.ndarray
     centre: float
     scale: float
-    start: np.ndarray
+    start: np.ndarray  # (p,): coefficients of the training fit
     solving: Solving
-    parts: Parts | None = None
-    solved: Solution | None = None
+    parts: Parts | None = None  # fits to some of the rows; None where units are known beforehand
+    solved: Solution | None = None  # the training fit, where it is one of this very problem
 
     @property
     def given(self) -> str:

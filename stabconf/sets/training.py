@@ -33,26 +33,13 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Fitted:
-    """A regression and the units it was fitted in.
-
-    Attributes
-    ----------
-    centre, scale : float
-        Of the response: the fit is of ``(y - centre) / scale``.
-    loss : Loss
-        With parameters in units of that response.
-    weights : pair of (p,) arrays
-        Of ridge and lasso.
-    constant : (p,) array or None
-        Coefficients of design columns that add up to 1, where no column is the intercept.
-    solution : Solution
-    """
+    """A regression and the units it was fitted in: the fit is of ``(y - centre) / scale``."""
 
     centre: float
     scale: float
-    loss: Loss
-    weights: tuple[np.ndarray, np.ndarray]
-    constant: np.ndarray | None
+    loss: Loss  # with parameters in units of that response
+    weights: tuple[np.ndarray, np.ndarray]  # of ridge and lasso (p,)
+    constant: np.ndarray | None  # coefficients (p,) of columns that add up to 1, if none is the intercept
     solution: Solution
 
     def predict(self, rows: np.ndarray) -> np.ndarray:
@@ -120,22 +107,12 @@ def solved(problem: Problem, solving: Solving) -> Solution:
 
 @dataclass(frozen=True)
 class Parts:
-    """Fits to some of the training rows alone, whose units are learned from those rows.
+    """Fits to some of the training rows alone, whose units are learned from those rows."""
 
-    Attributes
-    ----------
-    X, y : (n, p) and (n,) arrays
-        In their own units.
-    kinds : ColumnKinds
-    columns : ColumnUnits
-        Of the fit to all rows, in whose units new rows are given.
-    model : ModelSpec
-    """
-
-    X: np.ndarray
-    y: np.ndarray
+    X: np.ndarray  # (n, p) and
+    y: np.ndarray  # (n,), in their own units
     kinds: ColumnKinds
-    columns: ColumnUnits
+    columns: ColumnUnits  # of the fit to all rows, in whose units new rows are given
     model: Model
 
     def predictor(self, which: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

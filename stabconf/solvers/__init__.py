@@ -16,20 +16,6 @@ from .envelope import gram
 from .newton import by_newton
 from .problem import Problem, Solution, TieBreak, certify, smallest_norm
 
-__all__ = [
-    "BlockProblem",
-    "Problem",
-    "Solution",
-    "SOLVERS",
-    "TieBreak",
-    "certify",
-    "gram",
-    "minimise",
-    "minimise_blocks",
-    "smallest_norm",
-    "solve",
-]
-
 SOLVERS: dict[str, Callable[..., Solution]] = {
     "auto": by_newton,
     "newton": by_newton,

@@ -85,40 +85,20 @@ class Problem:
 
 @dataclass(frozen=True)
 class Solution:
-    """A point, its certificate and how it was found; field names follow scipy's `OptimizeResult`.
+    """A point, its certificate and how it was found; field names follow scipy's `OptimizeResult`."""
 
-    Attributes
-    ----------
-    x, r : (p,) and (n,) arrays
-        The coefficients theta, and the residuals.
-    multipliers, l1_multipliers : (n,) and (p,) arrays
-        Slopes of the loss, one per row, and of the L1 part, within ``[-lasso, lasso]``.
-    e : (p,) array
-        The stationarity residual.
-    gap : float
-        The duality gap; ``inf`` where P is singular.
-    fun : float
-        Objective.
-    success, message : bool, str
-        Whether it converged, and what is amiss where it did not.
-    nit : int
-        Newton (or quasi-Newton) steps.
-    ties, unique : TieBreak and Solution, or None
-        Of what `solve` found: what makes the minimiser unique, and the solution of that problem.
-    """
-
-    x: np.ndarray
-    r: np.ndarray
-    multipliers: np.ndarray
-    l1_multipliers: np.ndarray
-    e: np.ndarray
-    gap: float
-    fun: float
+    x: np.ndarray  # (p,): the coefficients theta
+    r: np.ndarray  # (n,): the residuals
+    multipliers: np.ndarray  # (n,): slopes of the loss
+    l1_multipliers: np.ndarray  # (p,): slopes of the L1 part, within [-lasso, lasso]
+    e: np.ndarray  # (p,): the stationarity residual
+    gap: float  # the duality gap; inf where P is singular
+    fun: float  # objective
     success: bool
-    message: str
-    nit: int
-    ties: "TieBreak | None" = None
-    unique: "Solution | None" = None
+    message: str  # what is amiss where it did not converge
+    nit: int  # Newton (or quasi-Newton) steps
+    ties: "TieBreak | None" = None  # what makes the minimiser that `solve` found unique,
+    unique: "Solution | None" = None  # and the solution of that problem
 
     @property
     def radius(self) -> float:

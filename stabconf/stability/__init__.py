@@ -9,16 +9,3 @@ stationarity residual is added to e.
 from .base_fit import BaseFit, BlockFit, Metric
 from .frozen import FrozenFit, frozen_fit
 from .moves import BOUNDS, default_bound, named_constants, needs_range, reach
-
-__all__ = [
-    "BOUNDS",
-    "BaseFit",
-    "BlockFit",
-    "FrozenFit",
-    "Metric",
-    "default_bound",
-    "frozen_fit",
-    "named_constants",
-    "needs_range",
-    "reach",
-]
