@@ -6,7 +6,7 @@ record, `Asked`; intervals of the last few questions are kept.
 """
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -21,19 +21,8 @@ from ..data.response_units import as_units
 from ..errors import AssumptionError, InputError, InputTypeError
 from ..rank import Peers
 from ..sets import METHODS, Intervals, Method, PairScore, cut, make_intervals
-from ..sets.intervals import Pieces
-from .labels import box_frame, interval_frame, level_frame, warn_about, warn_of_thresholds
-from .options import (
-    New,
-    Numbers,
-    Options,
-    Side,
-    as_along,
-    as_folds,
-    as_responses,
-    as_scale,
-    given,
-)
+from .labels import box_frame, interval_frame, level_frame, moved, warn_about, warn_of_thresholds
+from .options import New, Numbers, Options, Side, as_along, as_folds, as_responses, as_scale
 
 if TYPE_CHECKING:
     from .base import BaseResults
@@ -46,17 +35,10 @@ _FEW = 10  # rows below which intervals are made as fast as they are looked up
 
 @dataclass(frozen=True)
 class Rows:
-    """Design rows in the units of the fit.
+    """Design rows in the units of the fit (m, p), NaN where a value is missing, and weights (m,) or None.
 
     A model with weights (WLS) is fitted to rows times the root of their weight, response included. Its sets
     are found for such rows and divided by the root at the end.
-
-    Attributes
-    ----------
-    X : (m, p) array
-        NaN where a row has a missing value.
-    weight : (m,) array or None
-        None for models without weights.
     """
 
     X: np.ndarray
@@ -90,30 +72,16 @@ class Rows:
 
     def in_own_units(self, intervals: Intervals) -> Intervals:
         """`Intervals` of the rows as fitted in units of the response."""
-        names = ("lower", "upper", "inner_lower", "inner_upper", "surcharge", "tau", "tol", "centre")
-        values = {name: getattr(intervals, name) for name in names}
-        made = {name: value / self.root for name, value in values.items() if value is not None}
-        pieces: dict[int, Pieces] = {
-            i: tuple((low / self.root[i], high / self.root[i]) for low, high in found)
-            for i, found in intervals.pieces.items()
-        }
-        return replace(intervals, **made, pieces=pieces)
+        names = ("surcharge", "tau", "tol", "centre")
+        return moved(intervals, lambda values, rows: values / self.root[rows], names)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What results ask of the sets.
+    """What results ask of the sets: complete new rows, levels, and options as the method takes them.
 
-    Attributes
-    ----------
-    rows : Rows
-        Complete new rows.
-    alphas : list of float
-    method, side : str
-    options : dict
-        Those that were given, by name, as the method takes them.
-    parts : list of (rows, Peers), or None
-        Groups of the new rows, and the training rows that each is ranked among; None for all among all.
+    ``parts`` are groups of the new rows, and the training rows that each is ranked among; None for all
+    among all.
     """
 
     rows: Rows
@@ -146,7 +114,7 @@ def ask_intervals(
 
     ``centre=True`` adds a column for tables and figures: predictions of the fit that made the intervals.
     """
-    options = given(options)
+    options = {name: value for name, value in options.items() if value is not None}
     if hasattr(type(exog), "map_partitions"):  # a frame of dask
         if "to" in options:
             raise InputTypeError(
@@ -165,7 +133,7 @@ def ask_intervals(
     design, formula, weighted = results._design, options.get("conditional"), "weights" in options
     units = options.pop("units", None)
     responses = [(one, as_units(units, one)) for one in results._designs]
-    ranking, complete = prepared(options, results, exog, rows, method, rows.complete)
+    ranking, complete, options = prepared(options, results, exog, rows, method, rows.complete)
     parts = ranking.parts(complete)
     if in_range and (weighted or formula is not None):
         raise InputError(
@@ -202,10 +170,10 @@ def ask_intervals(
 
 def prepared(
     options: Options, results: "BaseResults", exog: New, rows: Rows, method: str, complete: np.ndarray
-) -> tuple[Ranking, np.ndarray]:
-    """The `Ranking` of new rows, taken out of the options; columns, formulas and callables among the others
-    become arrays, in place. And which of the ``complete`` rows have all that was asked for."""
-    design = results._design
+) -> tuple[Ranking, np.ndarray, Options]:
+    """The `Ranking` of new rows, which of the ``complete`` ones have all that was asked for, and the other
+    options that were given, their columns, formulas and callables made arrays."""
+    design, options = results._design, {name: value for name, value in options.items() if value is not None}
     among = options.pop("groups", None), options.pop("weights", None)
     ranking = as_ranking(*among, design, exog, results.nobs)
     complete = ranking.known(complete)
@@ -218,7 +186,7 @@ def prepared(
     if "z_hat" in options:
         predictions = results._predictions(rows.X)
         options["z_hat"] = as_responses(options["z_hat"], design.frame_of(exog), predictions, complete)
-    return ranking, complete
+    return ranking, complete, options
 
 
 def _flag(name: str, options: Options) -> bool:

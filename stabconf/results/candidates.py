@@ -13,7 +13,7 @@ from ..checks import check_candidates
 from ..data.response_units import as_units
 from ..errors import InputError
 from .asking import prepared
-from .options import Groups, New, Numbers, PerRow, Units, given
+from .options import Groups, New, Numbers, PerRow, Units
 
 if TYPE_CHECKING:
     from .base import BaseResults
@@ -72,11 +72,12 @@ def _p_values(
     """The first ``count`` of ``values`` at the candidates (m, g) of each row, (m, count, g), and the
     responses ``z_hat`` of each row (m, b), or None."""
     rows, _ = results._rows(exog)
-    options = given({"groups": groups, "weights": weights, "conditional": conditional, "z_hat": z_hat})
-    if "conditional" in options and len(options) > 1:
+    others = {"groups": groups, "weights": weights, "z_hat": z_hat}
+    if conditional is not None and any(value is not None for value in others.values()):
         raise InputError("conditional= takes the place of groups, weights and z_hat: drop one of them")
     known = rows.complete & ~np.isnan(candidates).any(axis=1)
-    ranking, complete = prepared(options, results, exog, rows, "exact", known)
+    asked = {"conditional": conditional, **others}
+    ranking, complete, options = prepared(asked, results, exog, rows, "exact", known)
     along, told, at_hat = options.get("conditional"), options.get("z_hat"), None
     if told is not None:
         at_hat = np.full((len(rows), 1 if told.ndim == 1 else told.shape[1]), np.nan)
@@ -91,14 +92,3 @@ def _p_values(
             found = values(rows.as_fitted[at], z, peers=peers.take(i), **more)
             out[at] = np.atleast_2d(found)[:count]
     return out, at_hat
-
-
-def label_sets(p: np.ndarray, index: pd.Index, candidates: Sequence[Any], alpha: float) -> pd.Series:
-    """Tuples of the candidates whose p-value (m, g) is above alpha; None where a row has none at all."""
-    sets = np.empty(len(index), dtype=object)
-    for i, values in enumerate(p):
-        if not np.isnan(values).any():
-            sets[i] = tuple(z for z, value in zip(candidates, values, strict=True) if value > alpha)
-    out = pd.Series(sets, index=index, dtype=object)
-    out.attrs = {"alpha": alpha, "p": pd.DataFrame(p, index=index, columns=candidates)}
-    return out

@@ -20,16 +20,8 @@ from ..show.plots.curve_plots import draw_coverage, draw_coverage_by, draw_stabi
 from ..show.plots.row_plots import draw_intervals
 from ..show.plots.spread_plots import draw_residuals, draw_widths
 from .observed import ObservedResults
-from .options import Bound, Level, New, Numbers, PerRow, Side, Units, given
-from .showing import (
-    as_penalties,
-    check_judged,
-    evenly,
-    known_responses,
-    shown_of,
-    shown_of_levels,
-    stability_path,
-)
+from .options import Bound, Level, New, Numbers, PerRow, Side, Units
+from .showing import as_penalties, check_judged, evenly, known_responses, shown_of, stability_path
 from .tables import By
 
 Axes: TypeAlias = Any  # matplotlib's, which only figures import
@@ -79,7 +71,7 @@ class Figures(ObservedResults):
         >>> ax.get_xlabel(), ax.get_ylabel()
         ('income', 'foodexp')
         """
-        shown = shown_of(self, new, alpha, response, options)
+        (shown,) = self._shown(new, alpha, response, options)
         return draw_intervals(shown, None if x is None else self._column(shown.frame, x), x, ax)
 
     def plot_residuals(
@@ -130,7 +122,7 @@ class Figures(ObservedResults):
         >>> res.plot_conformity({"income": [500.0]}, alpha=0.1).get_xlabel()
         'candidate for foodexp'
         """
-        shown = shown_of(self, new, alpha, None, {"method": self._full_sets, "side": side})
+        (shown,) = self._shown(new, alpha, None, {"method": self._full_sets, "side": side})
         if len(shown.frame) != 1 or np.isnan(shown.lower).any():
             raise InputError(
                 f"new has {len(shown.frame)} rows, {int(np.isnan(shown.lower).sum())} of them with missing "
@@ -144,7 +136,8 @@ class Figures(ObservedResults):
         else:
             candidates = np.sort(check_candidates(z, self._design.y)[0])
             candidates = own.candidates(candidates, self._design.response)
-        p = self.conformity(new, candidates, side, **given({"bound": bound, "z_hat": z_hat}))
+        given = {name: value for name, value in (("bound", bound), ("z_hat", z_hat)) if value is not None}
+        p = self.conformity(new, candidates, side, **given)
         # Without bounds the curve itself stands for them.
         exact, low, high = (p.get(name, p["p"]).to_numpy() for name in ("p", "p_lo", "p_up"))
         pieces = next(iter(shown.attrs["pieces"].values()), [(lower, upper)])
@@ -171,7 +164,7 @@ class Figures(ObservedResults):
         ['[377.1, 884]\\n(n = 118)', '(884, 4958]\\n(n = 117)']
         """
         labels, name = crossed(self._groups(new, by))
-        shown = shown_of(self, new, alpha, None, options)
+        (shown,) = self._shown(new, alpha, None, options)
         return draw_widths(shown.widths, labels, name, shown.attrs, ax)
 
     def plot_stability(
@@ -248,34 +241,30 @@ class Figures(ObservedResults):
         """
         unseen = "coverage is of rows that the fit has not seen; give them as new"
         known_responses(self._design, new, response, unseen)
-        if by is not None:
-            if alphas is not None:
-                raise InputError("alphas= is for the figure over levels: with by= give one alpha")
-            return self._plot_coverage_by(new, by, alpha, response, ax, options)
-        if alpha is not None:
-            raise InputError(
-                f"alpha={alpha!r}: the figure is over levels; give them as alphas, or give by="
-            )
-        own, _ = check_alpha(self.default_alpha)
-        wanted = sorted({*_LEVELS, *own}) if alphas is None else sorted(set(check_alpha(alphas)[0]))
-        levels = shown_of_levels(self, new, wanted, response, options)
-        check_judged(levels[0])
-        return draw_coverage(coverage_table(levels), ax)
-
-    def _plot_coverage_by(
-        self, new: New, by: By, alpha: Level, response: Any, ax: Axes, options: dict[str, Any]
-    ) -> Axes:
+        if by is None:
+            if alpha is not None:
+                raise InputError(
+                    f"alpha={alpha!r}: the figure is over levels; give them as alphas, or give by="
+                )
+            own, _ = check_alpha(self.default_alpha)
+            wanted = sorted({*_LEVELS, *own}) if alphas is None else sorted(set(check_alpha(alphas)[0]))
+            levels = shown_of(self, new, wanted, response, options)
+            check_judged(levels[0])
+            return draw_coverage(coverage_table(levels), ax)
+        if alphas is not None:
+            raise InputError("alphas= is for the figure over levels: with by= give one alpha")
         labels, name = crossed(self._groups(new, by))
         kinds = {"coverage": options}
         if options.get("conditional") is not None:
             kinds = {"plain": {**options, "conditional": None}, f"along {options['conditional']}": options}
-        shown = {kind: shown_of(self, new, alpha, response, each) for kind, each in kinds.items()}
-        first = next(iter(shown.values()))
-        check_judged(first)
         groups = pd.DataFrame({name: labels})
-        return draw_coverage_by(
-            {kind: each.report(groups) for kind, each in shown.items()}, first.attrs, ax
-        )
+        reports: dict[str, pd.DataFrame] = {}
+        for kind, each in kinds.items():
+            (shown,) = self._shown(new, alpha, response, each)
+            if not reports:
+                check_judged(shown)
+            reports[kind] = shown.report(groups)
+        return draw_coverage_by(reports, shown.attrs, ax)
 
     def _column(self, frame: pd.DataFrame, x: Any) -> Any:
         """A column of the frame, or the value of a term."""

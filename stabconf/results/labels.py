@@ -4,6 +4,7 @@
 gravest thing alone.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,6 @@ from ..data.design import Design
 from ..data.response_units import ResponseUnits
 from ..errors import SampleSizeWarning, StabilityWarning, warn_user
 from ..sets import Intervals
-from ..sets.intervals import Pieces
 
 # Attributes of an interval frame that are those of its `Intervals`; and those that differ by level.
 _KEPT = (
@@ -85,19 +85,31 @@ def level_frame(frames: list[pd.DataFrame], alphas: list[float]) -> pd.DataFrame
     return frame
 
 
+def moved(
+    intervals: Intervals,
+    move: Callable[[np.ndarray, int | slice], np.ndarray],
+    beside: Sequence[str] = (),
+) -> Intervals:
+    """The same intervals with ends, pieces and what is named ``beside`` put through a function of values
+    and their rows."""
+    names = ("lower", "upper", "inner_lower", "inner_upper", *beside)
+    values = {name: getattr(intervals, name) for name in names}
+    made: dict[str, Any] = {
+        name: move(value, slice(None)) for name, value in values.items() if value is not None
+    }
+    found = {i: move(np.array(parts), i).tolist() for i, parts in intervals.pieces.items()}
+    made["pieces"] = {i: tuple(map(tuple, parts)) for i, parts in found.items()}
+    return replace(intervals, **made)
+
+
 def _back(intervals: Intervals, units: ResponseUnits) -> Intervals:
     """The same intervals in units of the response: ends, pieces, and how far an end may be off."""
-    ends = {name: getattr(intervals, name) for name in ("lower", "upper", "inner_lower", "inner_upper")}
-    made: dict[str, Any] = {name: units.back(values) for name, values in ends.items() if values is not None}
-    pieces: dict[int, Pieces] = {}
-    for i, found in intervals.pieces.items():
-        pieces[i] = tuple((float(low), float(high)) for low, high in units.back(np.array(found)))
+    made = moved(intervals, lambda values, rows: units.back(values))
     with np.errstate(invalid="ignore"):  # infinite ends are where they are
-        above = made["upper"] - units.back(intervals.upper - intervals.tol)
-        below = units.back(intervals.lower + intervals.tol) - made["lower"]
-    tol = np.maximum(np.where(np.isinf(made["upper"]), 0.0, above), np.nan_to_num(below, nan=0.0))
-    tol = np.where(np.isnan(intervals.tol), np.nan, tol)
-    return replace(intervals, **made, pieces=pieces, tol=tol)
+        above = made.upper - units.back(intervals.upper - intervals.tol)
+        below = units.back(intervals.lower + intervals.tol) - made.lower
+    tol = np.maximum(np.where(np.isinf(made.upper), 0.0, above), np.nan_to_num(below, nan=0.0))
+    return replace(made, tol=np.where(np.isnan(intervals.tol), np.nan, tol))
 
 
 def warn_about(made: list[Intervals], model: Any, ranking: list[dict[str, Any]]) -> None:

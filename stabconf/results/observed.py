@@ -19,8 +19,8 @@ from ..show.drift import ExchangeabilityCheck
 from ..show.report import Background, Content, collect
 from ..show.shown import Shown
 from .candidates import PValues, ask_own_p
-from .options import Groups, Level, New, Options, PerRow, Side, given
-from .showing import known_responses, shown_of
+from .options import Groups, Level, New, Options, PerRow, Side
+from .showing import known_responses
 from .tables import Tables
 
 # Options of intervals that p-values have too, and those that do not change which responses are inside.
@@ -96,14 +96,14 @@ class ObservedResults(Tables):
         200   444.56      418.13  333.59  523.46  444.56    True  0.68
         201   680.42      618.11  493.74  774.57  680.42    True  0.50
         """
-        shown = shown_of(self, new, alpha, response, options)
+        (shown,) = self._shown(new, alpha, response, options)
         frame = copied(shown.frame)
         made: dict[str, Any] = {"prediction": shown.mean, "lower": shown.lower, "upper": shown.upper}
         if shown.y is not None:
             made["actual"] = shown.y
             if not shown.training:
                 made["inside"] = pd.array(shown.hits, dtype="boolean")
-        asked = given(options)
+        asked = {name: value for name, value in options.items() if value is not None}
         exact = shown.attrs["method"] == "exact" and set(asked) <= {*_SHARED, *_NEUTRAL}
         if "inside" in made and exact:
             shared = {name: asked[name] for name in _SHARED if name in asked}

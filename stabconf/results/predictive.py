@@ -20,7 +20,7 @@ from ..sets.intervals import assumed
 from ..show.plots.candidate_plots import draw_predictive
 from .asking import Asked, prepared
 from .labels import warn_about
-from .options import Level, New, Options, Units, given
+from .options import Level, New, Options, Units
 
 if TYPE_CHECKING:
     from .regression import ObjectiveResults
@@ -63,9 +63,8 @@ class Predictive:
         self._results = results
         self._units = as_units(units, results._design)
         self._rows, self.index = results._rows(exog)
-        self._options = given(options)
-        asked = self._options, results, exog, self._rows, "exact", self._rows.complete
-        _, self._complete = prepared(*asked)
+        asked = options, results, exog, self._rows, "exact", self._rows.complete
+        _, self._complete, self._options = prepared(*asked)
         self._found: dict[tuple[Step, int], np.ndarray] = {}
         self.nobs: int = results.nobs
 

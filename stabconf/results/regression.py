@@ -23,7 +23,7 @@ from ..sets.request import check_side
 from ..sets.training import Fitted, Parts, fit_rows, residual_scale
 from ..show.summary import FitSummary, summarise
 from .base import BaseResults
-from .candidates import BOUNDED, PValues, ask_p_values, label_sets
+from .candidates import BOUNDED, PValues, ask_p_values
 from .options import Bound, Groups, Level, New, Numbers, Options, PerRow, Side, Units
 from .predictive import Predictive
 from .predictor import Predictor, check_methods
@@ -168,7 +168,13 @@ class ObjectiveResults(StabilityResults):
         level = check_one_alpha(self._level(alpha))
         _, given = check_candidates(candidates, self._design.y, "candidates")
         p = self.conformity(exog, given, side, groups=groups, weights=weights)["p"].to_numpy()
-        return label_sets(p.reshape(-1, len(given)), self._new_rows(exog)[1], given, level)
+        p, index = p.reshape(-1, len(given)), self._new_rows(exog)[1]
+        sets = np.empty(len(p), dtype=object)  # None where a row has no p-value
+        for i in np.flatnonzero(~np.isnan(p).any(axis=1)):
+            sets[i] = tuple(z for z, value in zip(given, p[i], strict=True) if value > level)
+        out = pd.Series(sets, index, dtype=object)
+        out.attrs = {"alpha": level, "p": pd.DataFrame(p, index, given)}
+        return out
 
     def predictive(
         self,

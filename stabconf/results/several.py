@@ -273,10 +273,6 @@ class SeveralResults(EachResults, Tables):
 
     # What is shown --------------------------------------------------------------------------------
 
-    def _shown(self, new: New, alpha: Level, response: Any, options: Options) -> list[Shown]:
-        refused = {} if response is None else {"response": response}
-        return super()._shown(new, alpha, None, {**options, **refused})
-
     def _widths(self, shown: list[Shown], groups: pd.DataFrame | None) -> WidthReport:
         """Widths of each response, and one line, "jointly", for the boxes: the range expected is that of
         their coverage."""

@@ -11,7 +11,6 @@ import pandas as pd
 from ..errors import InputError
 from ..sets import row_tau
 from ..show.plots.spread_plots import draw_influence
-from ..show.summary import constants_note
 from ..stability import BOUNDS, default_bound, named_constants
 from .figures import Axes, Figures
 from .options import Bound, New
@@ -54,9 +53,6 @@ class StabilityResults(Figures):
         tau = None if none else BOUNDS[bound].formula(loss, penalised)
         out.attrs = {"bound": None if none else bound, "tau": tau}
         return out
-
-    def _detail_notes(self) -> list[str]:
-        return [constants_note(self)]
 
     def influence(self) -> pd.DataFrame:
         """How far each training row moves its own prediction, and each coefficient.

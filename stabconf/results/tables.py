@@ -17,11 +17,11 @@ from ..errors import AssumptionError, InputError
 from ..sets import Intervals
 from ..show.report import Background, Content, check_path, write_report
 from ..show.shown import Shown, WidthReport
-from ..show.summary import FitSummary, Summary, add_intervals, stability_lines
+from ..show.summary import FitSummary, Summary, add_intervals, constants_note, stability_lines
 from .asking import Asked, Rows
 from .base import BaseResults
 from .options import Level, New, Options
-from .showing import evenly, shown_of_levels
+from .showing import evenly, shown_of
 
 By: TypeAlias = str | Mapping[str, Any] | Sequence[Any] | None
 
@@ -38,10 +38,6 @@ class Tables(BaseResults):
     _enclosing = "stable"  # the method that encloses full conformal sets by stability
     _fit_summary: Callable[[], FitSummary]
     _content: Callable[..., Content]  # of a report
-
-    def _detail_notes(self) -> list[str]:
-        """What a summary with details says below its tables."""
-        return []
 
     def summary(self, alpha: Level = None, details: bool = False) -> Summary:
         """Summary tables: the fit and how good it is, the coefficients, and what the intervals promise.
@@ -69,7 +65,7 @@ class Tables(BaseResults):
         more = None
         if details and not isinstance(made, str):
             more = stability_lines(made, self._attempt(rows, level, self._enclosing))
-        last = self._detail_notes() if details else []
+        last = [constants_note(self)] if details and hasattr(type(self), "constants") else []
         return add_intervals(self._fit_summary(), made, where, more, last)
 
     def _summary_rows(self, alpha: Level) -> tuple[Rows, float, str]:
@@ -165,7 +161,7 @@ class Tables(BaseResults):
 
     def _shown(self, new: New, alpha: Level, response: Any, options: Options) -> list[Shown]:
         """What is shown, a record per response."""
-        return shown_of_levels(self, new, [check_one_alpha(self._level(alpha))], response, options)
+        return shown_of(self, new, [check_one_alpha(self._level(alpha))], response, options)
 
     def _widths(self, shown: list[Shown], groups: pd.DataFrame | None) -> WidthReport:
         return shown[0].report(groups)
