@@ -127,7 +127,7 @@ def ask_intervals(
     alphas, single = check_alpha(alpha)
     key, kept = _call_pattern(results, exog, alphas, method, side, options), results._kept
     if "unseen" in options:
-        results = results._leaving_unseen(options.pop("unseen"))
+        results = results._copy(_design=results._design.leaving_unseen(options.pop("unseen")))
     transductive, in_range = (_flag(name, options) for name in ("transductive", "in_range"))
     results, rows, index = _transductive(results, exog) if transductive else (results, *results._rows(exog))
     design, formula, weighted = results._design, options.get("conditional"), "weights" in options

@@ -353,10 +353,6 @@ class BaseResults(SavedResults):
                 "use the results of stabconf.fit(formula, data, loss=..., penalty=...)"
             )
 
-    def _leaving_unseen(self, unseen: Unseen) -> Self:
-        """Itself, with another answer to new rows that the design cannot place."""
-        return self._copy(_design=self._design.leaving_unseen(unseen))
-
     def _copy(self, **changes: Any) -> Self:
         """The same, but for some attributes; what is cached is shared."""
         made = object.__new__(type(self))

@@ -130,7 +130,7 @@ def fit(
     Name: params, dtype: float64
     """
     given = dict(locals())
-    return _fit(caller_scope(1), given)
+    return fit_in_scope(caller_scope(1), **given)
 
 
 _DEFAULTS: Options = {**(fit.__kwdefaults__ or {})}
@@ -176,20 +176,22 @@ def fit_quantiles(
     income       0.34   0.56   0.69
     """
     given = dict(locals())
-    return _fit_quantiles(caller_scope(1), given)
+    values, _ = check_shares(quantiles, "quantiles", "levels", "such as (0.05, 0.5, 0.95)")
+    levels = tuple(sorted(values))
+    if len(set(levels)) < len(levels):
+        raise InputError(f"quantiles={quantiles!r} has a level twice: give each once")
+    central = Quantile(min(levels, key=lambda level: abs(level - 0.5)))
+    model, design, columns = _prepare(caller_scope(1), central, given)
+    results = QuantileResults(replace(model, quantiles=levels), design, columns)
+    _check_converged(*results._each.values())
+    return results
 
 
 def fit_in_scope(scope: Mapping[str, Any], formula: str, data: Table, **options: Any) -> Any:
     """`fit` with the names that the formula sees besides the columns."""
-    return _fit(scope, {**_DEFAULTS, **options, "formula": formula, "data": data})
-
-
-def _fit(
-    scope: Mapping[str, Any], given: Options
-) -> Results | EstimatorResults | SeveralResults | PartedResults:
-    """`fit`, all of whose arguments are given."""
+    given = {**_DEFAULTS, **options, "formula": formula, "data": data}
     estimator, tau = given["estimator"], given["tau"]
-    by_loss, data = estimator is None and tau is None, given["data"]
+    by_loss = estimator is None and tau is None
     if by_loss and hasattr(type(data), "map_partitions"):  # a frame of dask
         data = TableParts.of_dask(data)
     if isinstance(data, TableParts):
@@ -224,16 +226,6 @@ def _fit_parts(scope: Mapping[str, Any], given: Options, parts: TableParts) -> P
     model = _spec(design, as_loss(given["loss"]), given)
     results = PartedResults(model, design, columns, rows)
     _check_converged(results)
-    return results
-
-
-def _fit_quantiles(scope: Mapping[str, Any], given: Options) -> QuantileResults:
-    """`fit_quantiles`, all of whose arguments are given."""
-    levels = _check_levels(given["quantiles"])
-    central = Quantile(min(levels, key=lambda level: abs(level - 0.5)))
-    model, design, columns = _prepare(scope, central, given)
-    results = QuantileResults(replace(model, quantiles=levels), design, columns)
-    _check_converged(*results._each.values())
     return results
 
 
@@ -277,28 +269,20 @@ def _check_solving(given: Options) -> None:
 def _spec(design: Design, loss: Loss, given: Options) -> ModelSpec:
     """The spec of a fit."""
     penalty = as_penalty(given["penalty"], given["l1_ratio"])
-    solving = {name: given[name] for name in ("missing", "solver", "tol", "max_iter")}
-    return ModelSpec(
-        given["formula"],
-        loss,
-        penalty,
-        bool(given["standardize"]),
-        **solving,
-        endog_names=design.response,
-        exog_names=list(design.names),
-    )
+    plain = {name: given[name] for name in ("formula", "missing", "solver", "tol", "max_iter")}
+    made: Options = {"standardize": bool(given["standardize"]), "loss": loss, "penalty": penalty}
+    return ModelSpec(**plain, **made, endog_names=design.response, exog_names=list(design.names))
 
 
 def _warn_of_constants(design: Design, constant: np.ndarray) -> None:
     """One warning that names constant columns."""
     if constant.any():
-        columns = [name for name, is_constant in zip(design.names, constant, strict=True) if is_constant]
-        are, tells = "is", "its effect cannot be learned"
+        columns = list(np.array(design.names, dtype=object)[constant])
+        what = "is constant in training, so its effect cannot be learned"
         if len(columns) > 1:
-            are, tells = "are", "nothing of their effect can be learned"
+            what = "are constant in training, so nothing of their effect can be learned"
         warn_user(
-            f"{listed(columns, 'column')} of the design {are} constant in training, so {tells}: drop the "
-            "term if that is not meant",
+            f"{listed(columns, 'column')} of the design {what}: drop the term if that is not meant",
             DataWarning,
         )
 
@@ -323,12 +307,3 @@ def _check_converged(*fits: Results | PartedResults) -> None:
                 "penalty; intervals stay valid but are wider",
                 ConvergenceWarning,
             )
-
-
-def _check_levels(quantiles: Any) -> tuple[float, ...]:
-    """Levels as an ascending tuple, each once."""
-    values, _ = check_shares(quantiles, "quantiles", "levels", "such as (0.05, 0.5, 0.95)")
-    levels = tuple(sorted(values))
-    if len(set(levels)) < len(levels):
-        raise InputError(f"quantiles={quantiles!r} has a level twice: give each once")
-    return levels

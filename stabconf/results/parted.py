@@ -14,13 +14,7 @@ from ..checks import check_alpha
 from ..data.parts import PartedDesign, StoredRows
 from ..data.units import ColumnUnits
 from ..errors import AssumptionError, InputTypeError
-from ..sets.blocks import (
-    BlockRows,
-    check_blocks,
-    fit_blocks,
-    residual_scale_of_blocks,
-    tables_of_blocks,
-)
+from ..sets.blocks import BlockRows, check_blocks, fit_blocks, residual_scale_of_blocks, tables_of_blocks
 from ..sets.request import check_side
 from ..sets.training import Fitted
 from ..show.summary import FitSummary, summarise_parted
@@ -112,11 +106,8 @@ class PartedResults(Coefficients, BaseResults):
 
     def _frozen(self, alphas: tuple[float, ...], side: Side) -> Predictor:
         if (alphas, side) not in self._predictors:
-            fitted = self._fitted
-            sets = tables_of_blocks(self._stored, fitted, alphas, side)
-            fit = fitted.centre, fitted.scale, fitted.solution.x
-            made = Predictor(self.model, self._design, self._columns, fit, sets, alphas, side, ("stable",))
-            self._predictors[alphas, side] = made
+            sets = tables_of_blocks(self._stored, self._fitted, alphas, side)
+            self._predictors[alphas, side] = Predictor(self, sets, alphas, side, ("stable",))
         return self._predictors[alphas, side]
 
     def _by_partition(self, frame: Any, what: str, **asked: Any) -> Any:

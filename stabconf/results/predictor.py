@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ..data.design import Design
 from ..data.frozen_design import FrozenDesign
-from ..data.units import ColumnUnits
 from ..errors import InputError, InputTypeError
 from ..sets import FROZEN_METHODS, FrozenSets, Intervals
 from ..sets.training import linear
@@ -21,17 +19,10 @@ from .base import BaseResults
 from .options import New, Numbers, Options, Side, shows_options
 
 if TYPE_CHECKING:
-    from .regression import ModelSpec
+    from .parted import PartedResults
+    from .regression import Results
 
 _OPTIONS = ("unseen", "in_range", "units", "to")
-
-
-def check_methods(methods: str | Sequence[str]) -> tuple[str, ...]:
-    """Methods that a predictor is made for."""
-    names = (methods,) if isinstance(methods, str) else tuple(methods)
-    if not names or set(names) - set(FROZEN_METHODS):
-        raise InputError(f"methods={methods!r} is not allowed: give 'stable', 'split' or both")
-    return names
 
 
 class Predictor(BaseResults):
@@ -46,18 +37,16 @@ class Predictor(BaseResults):
 
     def __init__(
         self,
-        model: "ModelSpec",
-        design: Design,
-        columns: ColumnUnits,
-        fit: tuple[float, float, np.ndarray],
+        results: "Results | PartedResults",
         sets: FrozenSets,
         alphas: Sequence[float],
         side: Side,
         methods: tuple[str, ...],
     ) -> None:
+        design, fitted = results._design, results._fitted
         frozen = design if isinstance(design, FrozenDesign) else FrozenDesign(design)
-        super().__init__(model, frozen, columns)
-        self._fit = fit
+        super().__init__(results.model, frozen, results._columns)
+        self._fit = fitted.centre, fitted.scale, fitted.solution.x
         self._fits = sets
         self.alphas = tuple(alphas)
         self.side: Side = side

@@ -67,8 +67,9 @@ class QuantileResults(EachResults, Figures):
         """
         if hasattr(type(exog), "map_partitions"):  # a frame of dask
             return self._by_partition(exog, "predict")
-        made = self._predicted(exog)
-        return pd.DataFrame(as_units(units, self._design).back(made), made.index, made.columns)
+        X, index = self._new_rows(exog)
+        made = as_units(units, self._design).back(super()._predictions(X))
+        return pd.DataFrame(made, index, list(self._each))
 
     def crossing(self, exog: New = None) -> pd.Series:
         """Whether fitted quantiles cross at new rows (bools), a lower one above a higher one.

@@ -15,18 +15,19 @@ import pandas as pd
 from ..checks import check_alpha, check_candidates, check_one_alpha
 from ..data.design import Design
 from ..data.units import ColumnUnits
+from ..errors import InputError
 from ..losses import Loss
 from ..penalties import Penalty, as_penalty
-from ..sets import Fits, FrozenSets, check_bound, conformity
+from ..sets import FROZEN_METHODS, Fits, FrozenSets, check_bound, conformity
 from ..sets.quality import errors_of, pseudo_r2
 from ..sets.request import check_side
 from ..sets.training import Fitted, Parts, fit_rows, residual_scale
 from ..show.summary import FitSummary, summarise
 from .base import BaseResults
 from .candidates import BOUNDED, PValues, ask_p_values
-from .options import Bound, Groups, Level, New, Numbers, Options, PerRow, Side, Units
+from .options import Bound, Groups, Level, New, Numbers, PerRow, Side, Units
 from .predictive import Predictive
-from .predictor import Predictor, check_methods
+from .predictor import Predictor
 from .stability import StabilityResults
 
 
@@ -296,18 +297,16 @@ class Results(Coefficients, ObjectiveResults):
         """
         alphas, _ = check_alpha(self._level(alpha))
         check_side(side)
+        names = (methods,) if isinstance(methods, str) else tuple(methods)
+        if not names or set(names) - set(FROZEN_METHODS):
+            raise InputError(f"methods={methods!r} is not allowed: give 'stable', 'split' or both")
         split = {"calibration": calibration, "random_state": random_state}
-        return self._frozen(alphas, side, check_methods(methods), split)
-
-    def _frozen(self, alphas: list[float], side: Side, names: tuple[str, ...], split: Options) -> Predictor:
-        sets = FrozenSets.of(self._fits, alphas, side, names, **split)
-        fitted = self._fitted
-        fit = fitted.centre, fitted.scale, fitted.solution.x
-        return Predictor(self.model, self._design, self._columns, fit, sets, alphas, side, names)
+        return Predictor(self, FrozenSets.of(self._fits, alphas, side, names, **split), alphas, side, names)
 
     def _by_partition(self, frame: Any, what: str, **asked: Any) -> Any:
         if what == "predict":
-            return self._frozen([], "two-sided", (), {})._by_partition(frame, what, **asked)
+            plain = Predictor(self, FrozenSets.of(self._fits, [], "two-sided", ()), [], "two-sided", ())
+            return plain._by_partition(frame, what, **asked)
         split = {name: asked.pop(name) for name in ("calibration", "random_state") if name in asked}
         asked["method"] = "stable" if asked["method"] == "auto" else asked["method"]
         made = self.predictor(asked["alpha"], asked["side"], asked["method"], **split)
@@ -350,7 +349,6 @@ class EachResults(BaseResults):
         """Coefficients of the standardised columns and response."""
         return pd.DataFrame({name: fit.params_standardized for name, fit in self._each.items()})
 
-    def _predicted(self, exog: New) -> pd.DataFrame:
-        """Predictions, a column per fit."""
-        X, index = self._new_rows(exog)
-        return pd.DataFrame({name: fit._predictions(X) for name, fit in self._each.items()}, index=index)
+    def _predictions(self, X: np.ndarray) -> np.ndarray:
+        """Predictions (m, q), a column per fit."""
+        return np.column_stack([fit._predictions(X) for fit in self._each.values()])

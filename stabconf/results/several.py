@@ -16,7 +16,6 @@ from ..data.design import Design
 from ..data.frames import numbers
 from ..data.units import ColumnUnits
 from ..errors import InputError, InputTypeError
-from ..rank import Peers
 from ..sets import SEVERAL_METHODS, Intervals, SeveralFits, box_conformity, score_unit
 from ..show.plots.row_plots import draw_pairs
 from ..show.report import Background, Content, collect_joint
@@ -95,12 +94,12 @@ class SeveralResults(EachResults, Tables):
         >>> import stabconf
         >>> from statsmodels.datasets import statecrime
         >>> res = stabconf.fit("violent + murder ~ poverty + urban", statecrime.load_pandas().data)
-        >>> res.predict({"poverty": [12.0, None], "urban": [60.0, 60.0]}).round(1)
+        >>> res.predict({"poverty": [12.0], "urban": [60.0]}).round(1)
            violent  murder
         0    301.9     3.3
-        1      NaN     NaN
         """
-        return self._predicted(exog)
+        X, index = self._new_rows(exog)
+        return pd.DataFrame(self._predictions(X), index, list(self._each))
 
     @shows_options(BaseResults.conf_int_conformal, _OPTIONS)
     def conf_int_conformal(  # type: ignore[override]
@@ -189,10 +188,10 @@ class SeveralResults(EachResults, Tables):
         >>> res.p_values(data.iloc[[40, 45]]).round(3).tolist()
         [0.268, 0.976]
         """
-        known = [design.responses(new) for design in self._designs]
-        if any(y is None for y in known):
+        known = [y for y in (design.responses(new) for design in self._designs) if y is not None]
+        if len(known) < len(self._each):
             raise InputError(f"new lacks columns of the responses {self.model.endog_names!r}: add them")
-        responses = np.column_stack([y for y in known if y is not None])
+        responses = np.column_stack(known)
         places = np.where(np.isnan(responses).any(axis=1), np.nan, np.arange(len(responses)))
         p = ask_own_p(self, new, places, self._p_of(responses), groups=groups, weights=weights)
         return pd.Series(p, index=self._new_rows(new)[1], name="p")
@@ -310,29 +309,21 @@ class SeveralResults(EachResults, Tables):
 
     @cached_property
     def _fits(self) -> SeveralFits:
-        each = list(self._each.values())
-        units = [1.0] * len(each)
-        if self.model.standardize:
-            units = [score_unit(fit.scale, fit._design.y) for fit in each]
-        return SeveralFits([fit._fits for fit in each], units, self.model.standardize)
+        each, learned = list(self._each.values()), self.model.standardize
+        units = [score_unit(fit.scale, fit._design.y) if learned else 1.0 for fit in each]
+        return SeveralFits([fit._fits for fit in each], units, learned)
 
     def _p_of(self, candidates: np.ndarray) -> PValues:
         """p-values of one row at some of the candidates (g, q), given by their places."""
-
-        def values(row: np.ndarray, places: np.ndarray, peers: Peers) -> np.ndarray:
-            return box_conformity(self._fits, row, candidates[places.astype(int)], peers)
-
-        return values
-
-    def _predictions(self, X: np.ndarray) -> np.ndarray:
-        return np.column_stack([fit._predictions(X) for fit in self._each.values()])
+        fits = self._fits
+        return lambda row, places, peers: box_conformity(fits, row, candidates[places.astype(int)], peers)
 
     def _method(self, method: str, options: Options) -> str:
         """The method that is meant."""
         if method == "auto":
-            steps = self.model.loss.kind == "step" and options.get("bound") is None
-            along = options.get("conditional") is not None
-            return "split" if along else "exact" if steps else "stable"
+            if options.get("conditional") is not None:
+                return "split"
+            return "exact" if self.model.loss.kind == "step" and options.get("bound") is None else "stable"
         if method not in SEVERAL_METHODS:
             raise InputError(
                 f"method={method!r} is not for several responses: give 'auto' or one of "
