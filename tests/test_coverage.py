@@ -7,7 +7,7 @@ import pytest
 import stabconf
 from stabconf.errors import InputError, SampleSizeWarning
 from stabconf.rank import conformal_rank
-from stabconf.results.showing import shown_of
+from stabconf.results.showing import shown_of, shown_of_levels
 from stabconf.show.coverage import coverage_along, coverage_table, covered_counts
 
 
@@ -108,11 +108,11 @@ def test_no_limits_are_shown_where_rows_are_weighted(frame):
 
 def test_tables_over_levels_and_along_predictions_have_the_same_limits(frame):
     res, new = stabconf.fit("y ~ x1", frame.iloc[::2], loss="huber"), frame.iloc[1::2]
-    table = coverage_table(shown_of(res, new, [0.1, 0.3], None, {}))
+    table = coverage_table(shown_of_levels(res, new, [0.1, 0.3], None, {}))
     for line in table.itertuples():
         ends = covered_counts([40], [conformal_rank(line.alpha, 40)], [40])
         assert (line.expected_lower, line.expected_upper) == tuple(end / 40 for end in ends)
-    along = coverage_along(*shown_of(res, new, [0.1], None, {}))
+    along = coverage_along(shown_of(res, new, 0.1, None, {}))
     assert along["count"].tolist() == [20, 20]
     ends = covered_counts([20], [conformal_rank(0.1, 40)], [40])
     assert set(along["expected_lower"]) == {ends[0] / 20} and set(along["expected_upper"]) == {ends[1] / 20}
@@ -162,8 +162,9 @@ def test_limits_along_a_formula_are_left_by_few_samples_in_what_it_spans(spread)
     runs, outside = 60, []
     for seed in range(runs):
         training, new = spread(seed)
-        asked = {"conditional": "~ C(g) + cr(x, df=4)"}
-        (shown,) = shown_of(stabconf.fit("y ~ x", training), new, [0.1], None, asked)
+        shown = shown_of(
+            stabconf.fit("y ~ x", training), new, 0.1, None, {"conditional": "~ C(g) + cr(x, df=4)"}
+        )
         parts = [pd.DataFrame({"by": labels}) for labels in (new["g"], new["x"] > 0, new["x"].round())]
         reports = pd.concat([shown.report(each) for each in parts])
         share = reports["coverage"]

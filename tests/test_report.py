@@ -79,7 +79,7 @@ def test_markdown_has_its_figures_beside_it(half, tmp_path):
 
 
 def lead(res, new, **options):
-    (shown,) = shown_of(res, new, [0.2], None, options)
+    shown = shown_of(res, new, 0.2, None, options)
     return lead_sentence([shown], shown.report(None))
 
 
@@ -184,8 +184,9 @@ def test_coverage_that_is_alike_everywhere_is_seldom_said_to_fall_short():
     for _ in range(draws):
         data = pd.DataFrame({"x": rng.standard_normal(300)})
         data["y"] = data["x"] + rng.standard_normal(300)
-        res = stabconf.fit("y ~ x", data.iloc[:100])
-        (shown,) = shown_of(res, data.iloc[100:], [0.1], None, {"method": "split"})
+        shown = shown_of(
+            stabconf.fit("y ~ x", data.iloc[:100]), data.iloc[100:], 0.1, None, {"method": "split"}
+        )
         parts = {str(at): places for at, places in enumerate(parts_along(shown))}
         said += bool(shortfalls(shown, parts))
     # promised: at most 2.5 %, here within three standard errors of it
@@ -232,13 +233,13 @@ def test_long_labels_stay_distinct(frame, tmp_path, figures):
 
 def test_coverage_along_predictions_adds_up_to_the_coverage_of_all_rows(half):
     res, new = half
-    (bands,) = shown_of(res, pd.concat([new] * 3), [0.2], None, {})
+    bands = shown_of(res, pd.concat([new] * 3), 0.2, None, {})
     table = coverage_along(bands)
     assert table["prediction"].is_monotonic_increasing
     assert table["count"].min() >= 20 and np.ptp(table["count"]) <= 1
     whole = bands.report(None)["coverage"].iloc[0]
     assert np.average(table["coverage"], weights=table["count"]) == pytest.approx(whole)
-    few = coverage_along(*shown_of(res, new.iloc[:5], [0.2], None, {}))
+    few = coverage_along(shown_of(res, new.iloc[:5], 0.2, None, {}))
     assert few["count"].tolist() == [5]
     ax = draw_coverage_along(table, bands.attrs)
     assert ax.get_ylim()[1] > 1.0 and "prediction of y" in ax.get_xlabel()

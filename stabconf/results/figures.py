@@ -21,7 +21,15 @@ from ..show.plots.row_plots import draw_intervals
 from ..show.plots.spread_plots import draw_residuals, draw_widths
 from .observed import ObservedResults
 from .options import Bound, Level, New, Numbers, PerRow, Side, Units
-from .showing import as_penalties, check_judged, evenly, known_responses, shown_of, stability_path
+from .showing import (
+    as_penalties,
+    check_judged,
+    evenly,
+    known_responses,
+    shown_of,
+    shown_of_levels,
+    stability_path,
+)
 from .tables import By
 
 Axes: TypeAlias = Any  # matplotlib's, which only figures import
@@ -71,7 +79,7 @@ class Figures(ObservedResults):
         >>> ax.get_xlabel(), ax.get_ylabel()
         ('income', 'foodexp')
         """
-        (shown,) = self._shown(new, alpha, response, options)
+        shown = shown_of(self, new, alpha, response, options)
         return draw_intervals(shown, None if x is None else self._column(shown.frame, x), x, ax)
 
     def plot_residuals(
@@ -122,7 +130,7 @@ class Figures(ObservedResults):
         >>> res.plot_conformity({"income": [500.0]}, alpha=0.1).get_xlabel()
         'candidate for foodexp'
         """
-        (shown,) = self._shown(new, alpha, None, {"method": self._full_sets, "side": side})
+        shown = shown_of(self, new, alpha, None, {"method": self._full_sets, "side": side})
         if len(shown.frame) != 1 or np.isnan(shown.lower).any():
             raise InputError(
                 f"new has {len(shown.frame)} rows, {int(np.isnan(shown.lower).sum())} of them with missing "
@@ -164,7 +172,7 @@ class Figures(ObservedResults):
         ['[377.1, 884]\\n(n = 118)', '(884, 4958]\\n(n = 117)']
         """
         labels, name = crossed(self._groups(new, by))
-        (shown,) = self._shown(new, alpha, None, options)
+        shown = shown_of(self, new, alpha, None, options)
         return draw_widths(shown.widths, labels, name, shown.attrs, ax)
 
     def plot_stability(
@@ -248,7 +256,7 @@ class Figures(ObservedResults):
                 )
             own, _ = check_alpha(self.default_alpha)
             wanted = sorted({*_LEVELS, *own}) if alphas is None else sorted(set(check_alpha(alphas)[0]))
-            levels = shown_of(self, new, wanted, response, options)
+            levels = shown_of_levels(self, new, wanted, response, options)
             check_judged(levels[0])
             return draw_coverage(coverage_table(levels), ax)
         if alphas is not None:
@@ -260,7 +268,7 @@ class Figures(ObservedResults):
         groups = pd.DataFrame({name: labels})
         reports: dict[str, pd.DataFrame] = {}
         for kind, each in kinds.items():
-            (shown,) = self._shown(new, alpha, response, each)
+            shown = shown_of(self, new, alpha, response, each)
             if not reports:
                 check_judged(shown)
             reports[kind] = shown.report(groups)

@@ -20,7 +20,7 @@ from ..show.report import Background, Content, collect
 from ..show.shown import Shown
 from .candidates import PValues, ask_own_p
 from .options import Groups, Level, New, Options, PerRow, Side
-from .showing import known_responses
+from .showing import known_responses, shown_of
 from .tables import Tables
 
 # Options of intervals that p-values have too, and those that do not change which responses are inside.
@@ -96,7 +96,7 @@ class ObservedResults(Tables):
         200   444.56      418.13  333.59  523.46  444.56    True  0.68
         201   680.42      618.11  493.74  774.57  680.42    True  0.50
         """
-        (shown,) = self._shown(new, alpha, response, options)
+        shown = shown_of(self, new, alpha, response, options)
         frame = copied(shown.frame)
         made: dict[str, Any] = {"prediction": shown.mean, "lower": shown.lower, "upper": shown.upper}
         if shown.y is not None:

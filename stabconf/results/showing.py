@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ..checks import check_numbers
+from ..checks import check_numbers, check_one_alpha
 from ..data.design import Design
 from ..data.frames import by_label, collected, numbers
 from ..data.groups import as_ranking
@@ -22,7 +22,7 @@ from ..sets import progress_bar
 from ..show.coverage import Leverages, Ranks
 from ..show.shown import Shown
 from .labels import PER_LEVEL
-from .options import New, Options, Units
+from .options import Level, New, Options, Units
 
 if TYPE_CHECKING:
     from .base import BaseResults
@@ -34,11 +34,17 @@ _WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-def shown_of(
+def shown_of(results: "BaseResults", new: New, alpha: Level, response: Any, options: Options) -> Shown:
+    """`Shown` of one level, by default that of the results, and of one response; ``options`` are those of
+    ``conf_int_conformal``."""
+    level = check_one_alpha(results._level(alpha))
+    return shown_of_levels(results, new, [level], response, options)[0]
+
+
+def shown_of_levels(
     results: "BaseResults", new: New, levels: list[float], response: Any, options: Options
 ) -> list[Shown]:
-    """A list of `Shown`, one per level and response, level by level, from one call for all of them;
-    ``options`` are those of ``conf_int_conformal``."""
+    """A list of `Shown`, one per level and response, level by level, from one call for all of them."""
     new, options = collected(new), {name: value for name, value in options.items() if name != "to"}
     if response is not None and len(results._designs) > 1:
         options["response"] = response  # is refused there

@@ -21,7 +21,7 @@ from ..show.summary import FitSummary, Summary, add_intervals, constants_note, s
 from .asking import Asked, Rows
 from .base import BaseResults
 from .options import Level, New, Options
-from .showing import evenly, shown_of
+from .showing import evenly, shown_of_levels
 
 By: TypeAlias = str | Mapping[str, Any] | Sequence[Any] | None
 
@@ -161,7 +161,7 @@ class Tables(BaseResults):
 
     def _shown(self, new: New, alpha: Level, response: Any, options: Options) -> list[Shown]:
         """What is shown, a record per response."""
-        return shown_of(self, new, [check_one_alpha(self._level(alpha))], response, options)
+        return shown_of_levels(self, new, [check_one_alpha(self._level(alpha))], response, options)
 
     def _widths(self, shown: list[Shown], groups: pd.DataFrame | None) -> WidthReport:
         return shown[0].report(groups)

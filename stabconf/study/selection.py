@@ -173,7 +173,7 @@ def _folds(design: Design, pilot: np.ndarray, folds: int) -> list[np.ndarray]:
 def _judged(fitted: Results, held: pd.DataFrame, criterion: str, alpha: float) -> tuple[float, float]:
     """Criterion and coverage (NaN where not measured) on held-out pilot rows."""
     if criterion == "width":
-        (shown,) = shown_of(fitted, held, [alpha], None, {"method": "exact"})
+        shown = shown_of(fitted, held, alpha, None, {"method": "exact"})
         return mean_finite(shown.widths), float(np.nanmean(shown.hits))
     r = fitted._design.responses(held) - fitted.predict(held).to_numpy()
     return float(np.nanmean(fitted._fitted.loss.value(r / fitted._fitted.scale))), np.nan
