@@ -1,11 +1,12 @@
 """One question to the sets, from a user's frame to labelled numbers.
 
-`BaseResults.conf_int_conformal` comes here: rows that lack a value are set aside, groups and weights become
-peers, options become arrays, and the answer gets the labels of the rows. What is asked of the sets is one
-record, `Asked`; intervals of the last few questions are kept.
+Intervals (`ask_intervals`) and p-values of candidate responses (`ask_p_values`, `ask_own_p`) are asked for
+here: rows that lack a value are set aside, groups and weights become peers, options become arrays, and the
+answer gets the labels of the rows. What is asked of the sets is one record, `Asked`; intervals of the last
+few questions are kept.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ..checks import check_alpha, check_one_alpha, is_number
+from ..checks import check_alpha, check_candidates, check_one_alpha, is_number
 from ..data.frames import collected, in_kind
 from ..data.groups import Ranking, as_ranking
 from ..data.response_units import as_units
@@ -22,7 +23,19 @@ from ..errors import AssumptionError, InputError, InputTypeError
 from ..rank import Peers
 from ..sets import METHODS, Intervals, Method, PairScore, cut, make_intervals
 from .labels import box_frame, interval_frame, level_frame, moved, warn_about, warn_of_thresholds
-from .options import New, Numbers, Options, Side, as_along, as_folds, as_responses, as_scale
+from .options import (
+    Groups,
+    New,
+    Numbers,
+    Options,
+    PerRow,
+    Side,
+    Units,
+    as_along,
+    as_folds,
+    as_responses,
+    as_scale,
+)
 
 if TYPE_CHECKING:
     from .base import BaseResults
@@ -31,6 +44,10 @@ _NO_DIFFERENCE = {"units", "n_jobs", "progress"}  # options that leave the inter
 _KEPT_CALLS = 4  # calls whose intervals are kept, so that tables, figures and reports make them once,
 _KEPT_ROWS = 100_000  # of at most so many rows
 _FEW = 10  # rows below which intervals are made as fast as they are looked up
+# p-values, and their bounds where there are any, of one row (p,) at candidates (g,), among its ``peers``:
+# (1 or more, g); it is told the design ``along`` and the responses ``z_hat`` (b,) where these are given.
+PValues = Callable[..., np.ndarray]
+BOUNDED = ("p", "p_lo", "p_up", "gap")  # columns of p-values that have bounds
 
 
 @dataclass(frozen=True)
@@ -232,3 +249,76 @@ def _is_plain(value: object) -> bool:
     if isinstance(value, (list, tuple)):
         return all(map(_is_plain, value))
     return isinstance(value, (str, bool, np.bool_)) or is_number(value)
+
+
+# p-values of candidates -------------------------------------------------------------------------------
+
+
+def ask_p_values(
+    results: "BaseResults",
+    exog: New,
+    z: Numbers | Sequence[str],
+    names: Sequence[str],
+    values: PValues,
+    units: Units = None,
+    **asked: Any,
+) -> pd.DataFrame:
+    """The frame of ``conformity``, a column per name, indexed by row and candidate; candidates are in
+    ``units``, and ``asked`` is what `_p_values` takes beside."""
+    candidates, given = check_candidates(z, results._design.y)
+    candidates = as_units(units, results._design).candidates(candidates, results._design.response)
+    rows, index = results._rows(exog)
+    each = np.broadcast_to(candidates, (len(rows), len(candidates)))
+    out, pins = _p_values(results, exog, each, len(names), values, **asked)
+    labels = [index.take(np.repeat(np.arange(len(index)), len(given))), list(given) * len(index)]
+    made = pd.DataFrame(
+        np.moveaxis(out, 1, 2).reshape(-1, len(names)),
+        index=pd.MultiIndex.from_arrays(labels, names=[index.name, "z"]),
+        columns=list(names),
+    )
+    made.attrs = {} if pins is None else {"z_hat": pins.tolist()}
+    return made
+
+
+def ask_own_p(
+    results: "BaseResults", exog: New, y: np.ndarray, values: PValues, **asked: Any
+) -> np.ndarray:
+    """p-values of new rows at their own responses (m,), NaN where a row lacks a value."""
+    made, _ = _p_values(results, exog, y[:, None], 1, values, **asked)
+    return made[:, 0, 0]
+
+
+def _p_values(
+    results: "BaseResults",
+    exog: New,
+    candidates: np.ndarray,
+    count: int,
+    values: PValues,
+    groups: Groups = None,
+    weights: PerRow = None,
+    conditional: str | None = None,
+    z_hat: PerRow = None,
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """The first ``count`` of ``values`` at the candidates (m, g) of each row, (m, count, g), and the
+    responses ``z_hat`` of each row (m, b), or None."""
+    rows, _ = results._rows(exog)
+    others = {"groups": groups, "weights": weights, "z_hat": z_hat}
+    if conditional is not None and any(value is not None for value in others.values()):
+        raise InputError("conditional= takes the place of groups, weights and z_hat: drop one of them")
+    known = rows.complete & ~np.isnan(candidates).any(axis=1)
+    asked = {"conditional": conditional, **others}
+    ranking, complete, options = prepared(asked, results, exog, rows, "exact", known)
+    along, told, at_hat = options.get("conditional"), options.get("z_hat"), None
+    if told is not None:
+        at_hat = np.full((len(rows), 1 if told.ndim == 1 else told.shape[1]), np.nan)
+        at_hat[complete] = told.reshape(-1, at_hat.shape[1])
+    places = np.flatnonzero(complete)
+    out = np.full((len(rows), count, candidates.shape[1]), np.nan)
+    for which, peers in ranking.parts(complete):
+        for i, at in enumerate(places[which]):
+            more = {} if along is None else {"along": along.take(slice(i, i + 1))}
+            more |= {} if at_hat is None else {"z_hat": at_hat[at] * rows.root[at]}
+            z = candidates[at] * rows.root[at]
+            found = values(rows.as_fitted[at], z, peers=peers.take(i), **more)
+            out[at] = np.atleast_2d(found)[:count]
+    return out, at_hat

@@ -23,7 +23,7 @@ from ..sets import (
 from ..sets.quality import errors_of
 from ..sets.request import check_side
 from ..show.summary import FitSummary, summarise_estimator
-from .candidates import BOUNDED, PValues, ask_p_values
+from .asking import BOUNDED, PValues, ask_p_values
 from .figures import Figures
 from .options import New, Numbers, PerRow, Side, Units, as_responses, shows_options
 
@@ -119,6 +119,8 @@ class EstimatorResults(FittedResults):
         >>> res = stabconf.fit("foodexp ~ income", data, estimator=Ridge(), tau="estimate")
         >>> res.conformity({"income": [500.0]}, z=[250.0]).round(3).to_numpy().tolist()
         [[0.114, 0.081, 0.322, 0.242]]
+        >>> res.tau({"income": [500.0]}).shape
+        (1, 236)
         """
         p_values = self._p_of(side, n_jobs, progress)
         values = partial(estimator_conformity, p_values, self._fits, Score.of(side))
@@ -128,18 +130,7 @@ class EstimatorResults(FittedResults):
         """The stability bounds in use: how far predictions move when the new response is replaced.
 
         ``z_hat`` is the response of the new row in the fit that moves, which matters to ``tau="estimate"``
-        alone. Returns a row per new row, a column per training row and one, ``"new"``, for the new row
-        itself; in units of the response.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from sklearn.linear_model import Ridge
-        >>> from statsmodels.datasets import engel
-        >>> data = engel.load_pandas().data
-        >>> res = stabconf.fit("foodexp ~ income", data, estimator=Ridge(), tau="norm/n")
-        >>> res.tau({"income": [500.0]}).shape
-        (1, 236)
+        alone. Returns what `Results.tau` does.
         """
         rows, index = self._rows(exog)
         complete = rows.complete

@@ -5,6 +5,7 @@ A part of every results class; `figures` builds on it.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..sets.exchangeability import SHARE
 from ..show.drift import ExchangeabilityCheck
 from ..show.report import Background, Content, collect
 from ..show.shown import Shown
-from .candidates import PValues, ask_own_p
+from .asking import PValues, ask_own_p
 from .options import Groups, Level, New, Options, PerRow, Side
 from .showing import known_responses, shown_of
 from .tables import Tables
@@ -72,8 +73,7 @@ class ObservedResults(Tables):
         unseen = "p-values are of rows that the fit has not seen; give them as new"
         y = known_responses(self._design, new, response, unseen)
         asked = {"groups": groups, "weights": weights, "conditional": conditional}
-        made = ask_own_p(self, new, y, values, **asked)
-        return pd.Series(made, index=self._rows(new)[1], name="p")
+        return pd.Series(ask_own_p(self, new, y, values, **asked), self._rows(new)[1], name="p")
 
     def augment(
         self, new: New = None, alpha: Level = None, *, response: Any = None, **options: Any
@@ -113,8 +113,7 @@ class ObservedResults(Tables):
             raise InputError(
                 f"new has columns {', '.join(taken)} already: rename or drop them, for augment adds its own"
             )
-        for name, values in made.items():
-            frame[name] = values
+        frame = frame.assign(**made)
         frame.attrs = shown.attrs
         return frame
 
@@ -171,14 +170,12 @@ class ObservedResults(Tables):
             "since_row": places[found.since],
             "peak_row": places[found.peak],
         }
-        return ExchangeabilityCheck(
-            p_values=_on_all(found.p, known, index),
-            paths=_on_all(found.capital, known, index).ffill().fillna(np.log10(SHARE)),
-            table=pd.DataFrame(values, index=list(STREAMS)),
-            p_value=found.p_value,
-            fitted=found.fitted,
-            reference=found.reference,
-        )
+        streams, on_all = list(STREAMS), np.full((2, len(index), len(STREAMS)), np.nan)
+        on_all[:, known] = found.p, found.capital
+        p_values, paths = (pd.DataFrame(each, index, streams) for each in on_all)
+        paths, table = paths.ffill().fillna(np.log10(SHARE)), pd.DataFrame(values, streams)
+        sizes = found.p_value, found.fitted, found.reference
+        return ExchangeabilityCheck(p_values, paths, table, *sizes)
 
     def _content(
         self,
@@ -188,29 +185,16 @@ class ObservedResults(Tables):
         new: New,
         options: Options,
     ) -> Content:
-        with quietly():  # said above, by the intervals themselves
-            summary, checked = self._fit_summary(), self._checked(shown[0], new, options)
-        return collect(shown[0], groups, summary, about, checked)
-
-    def _checked(self, shown: Shown, new: New, options: Options) -> ExchangeabilityCheck | None:
-        """The check for a report; None where responses are not known, or where intervals assume less than
-        exchangeability of all rows: with groups, clusters, or weights of a shift."""
+        (one,), check = shown, None
+        # Intervals assume less than exchangeability of all rows with groups, clusters, weights of a shift.
         less = any(options.get(name) is not None for name in ("groups", "weights"))
-        less |= shown.attrs["unit"] == "clusters"
-        if less or new is None or shown.y is None or np.isnan(shown.hits).all():
-            return None
-        try:
-            return self.check_exchangeability(new, self._model_responses(shown, options))
-        except InputError:  # too few rows
-            return None
+        less |= one.attrs["unit"] == "clusters"
+        with quietly():  # said above, by the intervals themselves
+            if not (less or new is None or one.y is None or np.isnan(one.hits).all()):
+                with suppress(InputError):  # too few rows
+                    check = self.check_exchangeability(new, self._model_responses(one, options))
+            return collect(one, groups, self._fit_summary(), about, check)
 
     def _model_responses(self, shown: Shown, options: Options) -> np.ndarray | None:
         """Responses as the model has them (m,), whatever the units that are shown."""
         return None if shown.y is None else as_units(options.get("units"), self._design).there(shown.y)
-
-
-def _on_all(values: np.ndarray, known: np.ndarray, index: pd.Index) -> pd.DataFrame:
-    """Values of the known rows (k, 3) on all labels (m,), NaN elsewhere."""
-    out = np.full((len(index), len(STREAMS)), np.nan)
-    out[known] = values
-    return pd.DataFrame(out, index=index, columns=list(STREAMS))

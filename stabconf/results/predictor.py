@@ -72,16 +72,6 @@ class Predictor(BaseResults):
 
         ``alpha``, ``method`` and ``side`` are of those that the predictor was made for, by default all
         levels and the first method; all else is as in `Results.conf_int_conformal`.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
-        >>> res.predictor(alpha=0.1).conf_int_conformal({"income": [500.0, 1000.0]}).round(0)
-           lower  upper
-        0  213.0  532.0
-        1  475.0  792.0
         """
         for option in [name for name in options if name not in (*_OPTIONS, "centre")]:
             raise InputTypeError(

@@ -23,8 +23,8 @@ from ..sets.quality import errors_of, pseudo_r2
 from ..sets.request import check_side
 from ..sets.training import Fitted, Parts, fit_rows, residual_scale
 from ..show.summary import FitSummary, summarise
+from .asking import BOUNDED, PValues, ask_p_values
 from .base import BaseResults
-from .candidates import BOUNDED, PValues, ask_p_values
 from .options import Bound, Groups, Level, New, Numbers, PerRow, Side, Units
 from .predictive import Predictive
 from .predictor import Predictor

@@ -21,9 +21,8 @@ from ..show.plots.row_plots import draw_pairs
 from ..show.report import Background, Content, collect_joint
 from ..show.shown import Shown, WidthReport, width_report
 from ..show.summary import Summary, summarise_several
-from .asking import Asked, ask_intervals
+from .asking import Asked, PValues, ask_intervals, ask_own_p, ask_p_values
 from .base import BaseResults
-from .candidates import PValues, ask_own_p, ask_p_values
 from .figures import Axes
 from .options import Bound, Groups, Level, New, Numbers, Options, PerRow, shows_options
 from .regression import EachResults, ModelSpec, Results
@@ -47,9 +46,17 @@ class SeveralResults(EachResults, Tables):
     --------
     >>> import stabconf
     >>> from statsmodels.datasets import statecrime
-    >>> res = stabconf.fit("violent + murder ~ poverty + urban", statecrime.load_pandas().data)
+    >>> data = statecrime.load_pandas().data
+    >>> res = stabconf.fit("violent + murder ~ poverty + urban", data.iloc[:40])
     >>> res.params.loc["poverty"].round(2).to_dict(), list(res.components)
-    ({'violent': 31.42, 'murder': 0.54}, ['violent', 'murder'])
+    ({'violent': 29.35, 'murder': 0.54}, ['violent', 'murder'])
+    >>> res.predict({"poverty": [12.0], "urban": [60.0]}).round(1)
+       violent  murder
+    0    320.3     3.3
+    >>> res.p_values(data.iloc[[40, 45]]).round(3).tolist()
+    [0.268, 0.976]
+    >>> res.tau(data.iloc[[40, 45]])["murder"].shape
+    (2, 41)
     """
 
     _methods = SEVERAL_METHODS
@@ -87,17 +94,7 @@ class SeveralResults(EachResults, Tables):
         return pd.DataFrame({name: fit.resid for name, fit in self._each.items()})
 
     def predict(self, exog: New = None) -> pd.DataFrame:  # type: ignore[override]
-        """Predictions of the training fits, a column per response; at the training rows by default.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import statecrime
-        >>> res = stabconf.fit("violent + murder ~ poverty + urban", statecrime.load_pandas().data)
-        >>> res.predict({"poverty": [12.0], "urban": [60.0]}).round(1)
-           violent  murder
-        0    301.9     3.3
-        """
+        """Predictions of the training fits, a column per response; at the training rows by default."""
         X, index = self._new_rows(exog)
         return pd.DataFrame(self._predictions(X), index, list(self._each))
 
@@ -178,15 +175,6 @@ class SeveralResults(EachResults, Tables):
         """Exact p-values of new rows, each at its own responses, all of them together.
 
         As `Results.p_values`: a row's responses are in the joint set at alpha if and only if p is larger.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import statecrime
-        >>> data = statecrime.load_pandas().data
-        >>> res = stabconf.fit("violent + murder ~ poverty + urban", data.iloc[:40])
-        >>> res.p_values(data.iloc[[40, 45]]).round(3).tolist()
-        [0.268, 0.976]
         """
         known = [y for y in (design.responses(new) for design in self._designs) if y is not None]
         if len(known) < len(self._each):
@@ -197,17 +185,7 @@ class SeveralResults(EachResults, Tables):
         return pd.Series(p, index=self._new_rows(new)[1], name="p")
 
     def tau(self, exog: New = None, bound: Bound = None) -> pd.DataFrame:
-        """Stability bounds, as `Results.tau`, under a column level for the response.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import statecrime
-        >>> data = statecrime.load_pandas().data
-        >>> res = stabconf.fit("violent + murder ~ poverty + urban", data, loss="huber")
-        >>> res.tau({"poverty": [12.0], "urban": [60.0]})["murder"].shape
-        (1, 52)
-        """
+        """Stability bounds, as `Results.tau`, under a column level for the response."""
         made = {name: fit.tau(exog, bound) for name, fit in self._each.items()}
         return pd.concat(made, axis=1, names=["response", None])
 
