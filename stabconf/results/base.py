@@ -1,7 +1,6 @@
-"""What all results share: prediction and intervals with labels.
+"""What all results share: prediction and intervals with labels. `tables`, `observed` and `figures` add to it.
 
-Results put labels on what the array modules compute, check arguments and warn; they compute no numbers
-themselves. `tables`, `observed` and `figures` add to it.
+Results put labels on what the array modules compute, check arguments and warn; they compute no numbers.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -32,15 +31,9 @@ _NO_OPTIONS = ("self", "exog", "alpha", "method", "side", "unknown")  # argument
 class BaseResults(SavedResults):
     """Labels on what the array modules compute.
 
-    A subclass is made with ``(model, design, columns)``, which fits it, and has
-
-    - ``_predictions(X)``: predictions (m,) of rows in the units of the fit;
-    - ``_fits``, and in ``_methods`` the methods that these have;
-    - ``_fit_summary()``: summary tables of the fit (see `Tables`).
-
-    It may change ``_intervals(asked)``, ``_rows(exog)``, ``_prediction_columns(exog, units)`` and
-    ``_described()``. Where ``can_refit`` is False, as for a model that others have fitted, ``_refit``
-    refuses.
+    A subclass is made with ``(model, design, columns)``, which fits it, and has ``_predictions(X)`` (m,) of
+    rows in the units of the fit; ``_fits``, and in ``_methods`` the methods that these have; and the parts
+    that `Tables` needs. Where ``can_refit`` is False, as for a model that others fitted, ``_refit`` refuses.
     """
 
     model: "ModelSpec | EstimatorSpec"
@@ -281,7 +274,7 @@ class BaseResults(SavedResults):
         asked |= {} if side == "two-sided" else {"side": side}
         return Prediction(self, exog, self._level(alpha), asked)
 
-    # What a subclass has ---------------------------------------------------------------------------
+    # What a subclass may change --------------------------------------------------------------------
 
     def _intervals(self, asked: Asked) -> list[Intervals]:
         """One `Intervals` per alpha."""

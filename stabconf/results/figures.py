@@ -150,11 +150,9 @@ class Figures(ObservedResults):
         exact, low, high = (p.get(name, p["p"]).to_numpy() for name in ("p", "p_lo", "p_up"))
         pieces = next(iter(shown.attrs["pieces"].values()), [(lower, upper)])
         (pinned,) = p.attrs.get("z_hat", [()])
-        places = [candidates, pieces, shown.mean[0], pinned]
-        made: list[Any] = [own.back(each) for each in places]
-        candidates, pieces, mean, pinned = made
-        labels = shown.attrs["alpha"], float(mean), own.response
-        return draw_conformity(candidates, exact, low, high, pieces, *labels, ax, pinned)
+        back: Any = own.back
+        labels = shown.attrs["alpha"], float(back(shown.mean[0])), own.response
+        return draw_conformity(back(candidates), exact, low, high, back(pieces), *labels, ax, back(pinned))
 
     def plot_widths(
         self, new: New = None, by: By = None, alpha: Level = None, ax: Axes = None, **options: Any

@@ -30,17 +30,9 @@ _NEUTRAL = {"method", "tol", "budget", "units", "n_jobs", "progress"}
 
 
 class ObservedResults(Tables):
-    """Results that can say how new responses agree with their intervals.
+    """Results that can say how new responses agree with their intervals."""
 
-    A subclass has ``_p_of(side)``: p-values of one row at candidates.
-    """
-
-    _p_of: Callable[..., PValues]
-
-    @property
-    def _split_fits(self) -> Any:
-        """What has a ``predictor`` of parts of the training rows."""
-        return self._fits
+    _p_of: Callable[..., PValues]  # of a side: p-values of one row at candidates
 
     def p_values(
         self,
@@ -159,7 +151,7 @@ class ObservedResults(Tables):
             )
         some = rows.take(known)
         asked = some.as_fitted, some.responses_as_fitted(y[known]), random_state
-        found = check_rows(self._split_fits, *asked, self._covariates)
+        found = check_rows(self._fits, *asked, self._covariates)
         places = np.flatnonzero(known)
         values = {
             "mean_p": np.mean(found.p, axis=0),

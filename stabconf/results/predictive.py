@@ -92,15 +92,13 @@ class Predictive:
 
     @property
     def upper_steps(self) -> pd.DataFrame:
-        """Where the lower distribution function steps up: ``quantile(k / N)`` for k = 1..n, a column
-        each."""
-        return self._frame(self._units.back(self._steps("upper")))
+        """Where the lower distribution function steps up: ``quantile(k / N)``, a column for each k."""
+        return self._frame("upper")
 
     @property
     def lower_steps(self) -> pd.DataFrame:
-        """Where the upper distribution function steps up: ``quantile(k / N, step="lower")`` for k = 1..n, a
-        column each."""
-        return self._frame(self._units.back(self._steps("lower")))
+        """Where the upper one does: ``quantile(k / N, step="lower")``, a column for each k."""
+        return self._frame("lower")
 
     @property
     def widened(self) -> pd.Series:
@@ -140,7 +138,8 @@ class Predictive:
         >>> made.quantile(0.9).round(1).tolist(), made.quantile(0.999).tolist()
         ([487.9], [inf])
         """
-        _check_step(step)
+        if step not in ("upper", "lower"):
+            raise InputError(f"step={step!r} is unknown: give 'upper' or 'lower'")
         levels, single = check_shares(q, "q", "a probability", "such as 0.9, or several")
         alphas = [1.0 - level if step == "upper" else level for level in levels]
         out = self._units.back(self._ends(step, alphas))
@@ -154,9 +153,7 @@ class Predictive:
         They cover with probability at least 1 - alpha. Two-sided intervals of `conf_int_conformal` rank
         sizes of residuals instead, and are about the prediction.
         """
-        given = self._results._level(alpha)
-        assert given is not None
-        level = check_one_alpha(given)
+        level = check_one_alpha(self._results._level(alpha))
         lower = self.quantile(0.5 * level, step="lower")
         return pd.DataFrame({"lower": lower, "upper": self.quantile(1.0 - 0.5 * level)})
 
@@ -269,9 +266,9 @@ class Predictive:
         order."""
         return np.sort(self._units.back(self._steps(step)), axis=1)
 
-    def _frame(self, steps: np.ndarray) -> pd.DataFrame:
+    def _frame(self, step: Step) -> pd.DataFrame:
         columns = pd.Index(np.arange(1, self.nobs + 1), name="k")
-        return pd.DataFrame(steps, index=self.index, columns=columns)
+        return pd.DataFrame(self._units.back(self._steps(step)), self.index, columns)
 
 
 def _crps(steps: np.ndarray, y: float) -> float:
@@ -293,8 +290,3 @@ def _as_values(y: Any, index: pd.Index, several: bool = False) -> np.ndarray:
             f"y has shape {values.shape} for {len(index)} rows: give one number, one per row{more}"
         )
     return values
-
-
-def _check_step(step: str) -> None:
-    if step not in ("upper", "lower"):
-        raise InputError(f"step={step!r} is unknown: give 'upper' or 'lower'")

@@ -230,7 +230,7 @@ class QuantileResults(EachResults, Figures):
         return self._each[self._central]._predictions(X)
 
     @property
-    def _split_fits(self) -> Fits:
+    def _fits(self) -> Fits:
         return self._each[self._central]._fits
 
     def _prediction_columns(self, exog: New, units: Units = None) -> pd.DataFrame:

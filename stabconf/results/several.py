@@ -141,8 +141,8 @@ class SeveralResults(EachResults, Tables):
                 f"drop it, or use results.components[{self.model.responses[0]!r}].conf_int_conformal for "
                 "that one alone"
             )
-        chosen = self._method(method or self.default_method, options)
-        return ask_intervals(self, exog, self._level(alpha), chosen, "two-sided", options)
+        method = method or self.default_method
+        return ask_intervals(self, exog, self._level(alpha), method, "two-sided", options)
 
     def conformity(
         self, exog: New, z: Any, *, groups: Groups = None, weights: PerRow = None
@@ -206,7 +206,7 @@ class SeveralResults(EachResults, Tables):
         =====================================================
         """
         rows, level, where = self._summary_rows(alpha)
-        made = self._intervals(Asked(rows, [level], self._method("auto", {})))
+        made = self._intervals(Asked(rows, [level]))
         return summarise_several(self, self._design, made, where)
 
     def plot_pairs(
@@ -296,23 +296,19 @@ class SeveralResults(EachResults, Tables):
         fits = self._fits
         return lambda row, places, peers: box_conformity(fits, row, candidates[places.astype(int)], peers)
 
-    def _method(self, method: str, options: Options) -> str:
-        """The method that is meant."""
+    def _intervals(self, asked: Asked) -> list[Intervals]:
+        """One record per level and response, level by level, with a guarantee that says what it is of."""
+        method = asked.method
         if method == "auto":
-            if options.get("conditional") is not None:
-                return "split"
-            return "exact" if self.model.loss.kind == "step" and options.get("bound") is None else "stable"
+            steps = self.model.loss.kind == "step" and "bound" not in asked.options
+            method = "split" if "conditional" in asked.options else "exact" if steps else "stable"
         if method not in SEVERAL_METHODS:
             raise InputError(
                 f"method={method!r} is not for several responses: give 'auto' or one of "
                 f"{', '.join(SEVERAL_METHODS)}"
             )
-        return method
-
-    def _intervals(self, asked: Asked) -> list[Intervals]:
-        """One record per level and response, level by level, with a guarantee that says what it is of."""
         joint = f"covers all {len(self._each)} responses at once"
-        made = super()._intervals(asked)
+        made = super()._intervals(replace(asked, method=method))
         return [replace(one, guarantee=one.guarantee.replace("covers", joint, 1)) for one in made]
 
     def _candidates(self, z: Any) -> np.ndarray:

@@ -17,13 +17,9 @@ from .options import Bound, New
 
 
 class StabilityResults(Figures):
-    """Results that know how far a row can move them.
+    """Results that know how far a row can move them, whose ``_fits`` are the `Fits` of the rows."""
 
-    Their ``_fits`` are the `Fits` of the rows; ``_objective`` is loss, ridge weights (p,) and unit of the
-    response.
-    """
-
-    _objective: Any
+    _objective: Any  # loss, ridge weights (p,) and unit of the response
 
     @property
     def constants(self) -> pd.Series:

@@ -29,14 +29,10 @@ _SUMMARY_ROWS = 20  # exact intervals of so many take less time than ten fits
 
 
 class Tables(BaseResults):
-    """Tables and reports of results; a part of every results class.
-
-    A subclass has ``_fit_summary()``: the summary of the fit, without intervals; ``_content(...)``: what a
-    report says; and ``fit_quality``. What is shown is a record per response.
-    """
+    """Tables and reports of results, from a record per response; a part of every results class."""
 
     _enclosing = "stable"  # the method that encloses full conformal sets by stability
-    _fit_summary: Callable[[], FitSummary]
+    _fit_summary: Callable[[], FitSummary]  # of the fit, without intervals
     _content: Callable[..., Content]  # of a report
 
     def summary(self, alpha: Level = None, details: bool = False) -> Summary:
