@@ -1,4 +1,4 @@
-"""What all results share: prediction and intervals with labels. `tables`, `observed` and `figures` add to it.
+"""What all results share: prediction and intervals with labels. `tables`, `observed`, `figures` add to it.
 
 Results put labels on what the array modules compute, check arguments and warn; they compute no numbers.
 """
@@ -14,7 +14,7 @@ from ..checks import DEFAULT_ALPHA
 from ..data.design import Design, Unseen
 from ..data.response_units import as_units
 from ..data.units import ColumnUnits
-from ..errors import AssumptionError
+from ..errors import AssumptionError, InputTypeError
 from ..sets import METHODS, Intervals, Method, PairScore, UserScore
 from .asking import Asked, Rows, ask_intervals
 from .options import Bound, Folds, Groups, New, Numbers, PerRow, Side, Units
@@ -33,13 +33,14 @@ class BaseResults(SavedResults):
 
     A subclass is made with ``(model, design, columns)``, which fits it, and has ``_predictions(X)`` (m,) of
     rows in the units of the fit; ``_fits``, and in ``_methods`` the methods that these have; and the parts
-    that `Tables` needs. Where ``can_refit`` is False, as for a model that others fitted, ``_refit`` refuses.
+    that `Tables` needs. Where ``can_refit`` is False, as for models that others fitted, ``_refit`` refuses.
     """
 
     model: "ModelSpec | EstimatorSpec"
     _fits: Any
     _predictions: Callable[[np.ndarray], np.ndarray]
     _methods: ClassVar[Mapping[str, Method]] = METHODS
+    _rowless = ""  # why there are no training rows
     can_refit: bool = True  # with another penalty, or with a map learned from other rows
     default_alpha: Numbers = DEFAULT_ALPHA  # of every method, table and figure that is given none
     default_method: str = "auto"
@@ -315,6 +316,8 @@ class BaseResults(SavedResults):
 
     def _new_rows(self, exog: New) -> tuple[np.ndarray, pd.Index]:
         """Design rows in the units of the fit (m, p), NaN where incomplete, and their index."""
+        if exog is None and self._rowless:
+            raise InputTypeError(f"{self._rowless}: give new rows as exog")
         if exog is None:
             return self._X, self._design.index
         X, index = self._design.new_rows(exog)

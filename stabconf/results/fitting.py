@@ -56,25 +56,19 @@ def fit(
     fixed: the response is centred by its median (quantile loss: by that quantile) and divided by its
     quartile distance / 1.349; numeric columns are centred and divided by their standard deviation;
     categories and two-valued columns count as balanced indicators, however rare they are. The intercept is
-    shrunk too, towards the centre of the response.
-
-    The paper's objective, the mean loss over the n + 1 rows plus ``lambda |b|^2``, is this one with
-    ``penalty = 2 * lambda * (n + 1) / n``, ``standardize=False`` and a formula without intercept;
-    ``res.constants`` has its lambda.
+    shrunk too, towards the centre of the response. ``res.constants`` says how the paper's lambda follows.
 
     Parameters
     ----------
     formula : str
-        A patsy formula, ``"y ~ x1 + bs(x2, df=4) + C(g)"``. It sees the columns of ``data`` and the
-        names of the calling scope. A Series of the calling scope is matched to the rows by label and is a
-        column like others; an array goes by position. Formulas are code: use only those that you trust.
-        Each term on the left is a response: ``"y1 + y2 ~ x"`` fits both, with coefficients of their own
-        and intervals that hold jointly. Their sum is ``"I(y1 + y2) ~ x"``.
+        A patsy formula, ``"y ~ x1 + bs(x2, df=4) + C(g)"``. It sees the columns of ``data`` and the names
+        of the calling scope, a Series of which is matched to the rows by label; an array goes by position.
+        Formulas are code: use only those that you trust. Each term on the left is a response: ``"y1 + y2 ~
+        x"`` fits both, with intervals that hold jointly. Their sum is ``"I(y1 + y2) ~ x"``.
     data : DataFrame or mapping of columns
-        It is copied, so that the results stay as they are if it is changed later. Columns of numbers with
-        some cells of text, and dates, are refused unless the formula says that they are categories,
-        ``C(g)``. A dask frame is fitted partition by partition, more rows than memory holds, with a ridge
-        penalty and any loss but "linex" and "power".
+        It is copied. Columns of numbers with some cells of text, and dates, are refused unless the formula
+        says that they are categories, ``C(g)``. A dask frame is fitted partition by partition, more rows
+        than memory holds, with a ridge penalty and any loss but "linex" and "power".
     loss : str or Loss
         "squared", "lad", "quantile", "huber", "pseudo_huber", "logcosh", "linex", "power", or an object
         such as ``stabconf.Huber(1.345)``, whose parameters are in units of the residual scale, as in
@@ -94,12 +88,10 @@ def fit(
     solver : {"auto", "newton", "scipy", "statsmodels"}
         "newton" is the default. "scipy" solves the same problem with `scipy.optimize`: LAD and quantile
         loss without a ridge part as a linear programme (HiGHS), all else by trust regions. "statsmodels"
-        is its QuantReg, for LAD and quantile loss with ``penalty=0``. All three reach the same minimiser
-        and certificate, and methods that refit use the one asked for.
-    tol : float
-        Relative duality gap at which the fit counts as converged.
-    max_iter : int
-        Steps of the solver, at the most; a ConvergenceWarning says where they do not do.
+        is its QuantReg, for LAD and quantile loss with ``penalty=0``. All reach the same minimiser and
+        certificate, and methods that refit use the one asked for.
+    tol, max_iter : float, int
+        Relative duality gap at which the fit counts as converged; steps of the solver, at the most.
     estimator : object, optional
         Anything with ``fit(X, y)`` and ``predict(X)``, a scikit-learn regressor say, instead of a loss and
         a penalty. It is given the design columns but for the intercept, and is copied, never changed.
@@ -107,10 +99,9 @@ def fit(
         How far each prediction of the estimator moves, at most, when the response of one row is replaced;
         for ``method="replace_one"`` and "batch", and taken on trust. In units of the response: one number,
         an array of the training rows' bounds and then the new row's (n + 1,), or a callable of the
-        training features (n, p) and the new row's (1, p) that returns them; or by the names of what the
-        paper tries, "norm/n", "iterations*norm/n" and "norm/10", of the norms of the feature rows.
-        "estimate" measures it for each new row: twice the largest movement over refits at 5 responses
-        from below to above all responses, which is estimated and not certified.
+        training features (n, p) and the new row's (1, p) that returns them; or what the paper tries,
+        "norm/n", "iterations*norm/n" and "norm/10", of the norms of the feature rows. "estimate", which is
+        not certified, is twice the largest movement over refits at 5 responses from below to above all.
 
     Returns
     -------
@@ -122,8 +113,7 @@ def fit(
     --------
     >>> import stabconf
     >>> from statsmodels.datasets import engel
-    >>> data = engel.load_pandas().data
-    >>> res = stabconf.fit("foodexp ~ income", data)
+    >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data)
     >>> res.params.round(3)
     Intercept    92.136
     income        0.548
@@ -152,18 +142,16 @@ def fit_quantiles(
 ) -> QuantileResults:
     """Fit quantile regressions whose results give conformal intervals that follow the data.
 
-    As R's ``rq`` takes several taus. The band between a low and a high quantile is wide where responses are
-    spread out. Conformalised on all the data (theory, section 7), it covers with the probability asked for,
-    whatever the quantile fits are worth.
+    The band between a low and a high quantile is wide where responses are spread out. Conformalised on all
+    the data (theory, section 7), it covers with the probability asked for, whatever the fits are worth.
 
     Parameters
     ----------
     quantiles : float or sequence of float
         Levels between 0 and 1.
     formula, data, penalty, l1_ratio, standardize, missing, unseen, solver, tol, max_iter
-        As in `stabconf.fit`, but the default penalty is 0.001; each fit is that of
-        ``fit(loss=stabconf.Quantile(level))`` with that penalty, and shrinks towards the quantile of its
-        own level.
+        As in `stabconf.fit`, but the default penalty is 0.001: each fit is that of
+        ``fit(loss=stabconf.Quantile(level))``, and shrinks towards the quantile of its own level.
 
     Examples
     --------

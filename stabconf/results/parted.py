@@ -13,7 +13,7 @@ import pandas as pd
 from ..checks import check_alpha
 from ..data.parts import PartedDesign, StoredRows
 from ..data.units import ColumnUnits
-from ..errors import AssumptionError, InputTypeError
+from ..errors import AssumptionError
 from ..sets.blocks import BlockRows, check_blocks, fit_blocks, residual_scale_of_blocks, tables_of_blocks
 from ..sets.request import check_side
 from ..sets.training import Fitted
@@ -44,6 +44,7 @@ class PartedResults(Coefficients, BaseResults):
     1  475.0  792.0
     """
 
+    _rowless = "the training rows are not in memory"
     can_refit = False
     default_method = "stable"
     model: ModelSpec
@@ -112,11 +113,6 @@ class PartedResults(Coefficients, BaseResults):
 
     def _by_partition(self, frame: Any, what: str, **asked: Any) -> Any:
         return self._frozen((), "two-sided")._by_partition(frame, what, **asked)
-
-    def _new_rows(self, exog: New) -> tuple[np.ndarray, pd.Index]:
-        if exog is None:
-            raise InputTypeError("the training rows are not in memory: give new rows as exog")
-        return super()._new_rows(exog)
 
     def _refuse(self, what: str, instead: str) -> NoReturn:
         raise AssumptionError(

@@ -1,6 +1,6 @@
 """Predictions and intervals side by side, as statsmodels' ``get_prediction`` gives them."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -46,14 +46,13 @@ class Prediction:
     def summary_frame(self, alpha: Level = None) -> pd.DataFrame:
         """Prediction and interval side by side, under a column level for the response where several are.
 
-        ``mean``, statsmodels' name for the prediction (a median for LAD loss), is of the fit that made the
-        interval (where rows are held out, not the fit to all of them; for folds the median of their fits).
-        Beside it are the fitted quantiles, where several are; ``obs_ci_lower``, ``obs_ci_upper`` (and the
-        inner ends where asked for); with groups, weights or a fixed scale also ``group`` (or a column for
-        each of several), ``weight`` and ``scale``. Rows with missing values are kept, as NaN.
+        ``mean``, statsmodels' name for the prediction, is of the fit that made the interval (where rows are
+        held out, not the fit to all of them; for folds the median of their fits). Beside it are the fitted
+        quantiles, where several are; ``obs_ci_lower``, ``obs_ci_upper`` (and inner ends); with groups,
+        weights or a fixed scale also ``group`` (or a column for each of several), ``weight`` and ``scale``.
         """
-        given: Numbers = self._alpha if alpha is None else alpha
-        if np.ndim(given) > 0:  # type: ignore[arg-type]
+        given: Any = self._alpha if alpha is None else alpha
+        if np.ndim(given) > 0:
             raise InputTypeError(f"alpha={given!r}: summary_frame takes one number; loop, or use conf_int")
         options = {name: value for name, value in self._options.items() if name != "to"}
         ends = self._results.conf_int_conformal(self._exog, alpha=given, centre=True, **options)

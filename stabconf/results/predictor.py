@@ -34,6 +34,7 @@ class Predictor(BaseResults):
 
     can_refit = False
     _methods = FROZEN_METHODS
+    _rowless = "a predictor has no training rows"
 
     def __init__(
         self,
@@ -108,11 +109,6 @@ class Predictor(BaseResults):
                     f"{', '.join(f'{known:g}' for known in self.alphas)}: make one with this alpha"
                 )
         return super()._intervals(asked)
-
-    def _new_rows(self, exog: New) -> tuple[np.ndarray, pd.Index]:
-        if exog is None:
-            raise InputTypeError("a predictor has no training rows: give new rows as exog")
-        return super()._new_rows(exog)
 
 
 def _answer(

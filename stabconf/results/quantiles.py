@@ -111,7 +111,7 @@ class QuantileResults(EachResults, Figures):
         -------
         DataFrame
             As in `Results.conf_int_conformal`; its ``attrs`` also hold the ``pair`` and under ``crossing``
-            the labels of the rows where it crosses, which widens their scores but not the guarantee.
+            the labels of the rows where it crosses, for which the guarantee holds too.
 
         Examples
         --------

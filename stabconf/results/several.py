@@ -39,8 +39,7 @@ class SeveralResults(EachResults, Tables):
     """Fits of several responses and their joint conformal intervals; made by `stabconf.fit`.
 
     Tables have a column per response; `width_report` has a row per response and one, "jointly", for the
-    boxes. What belongs to one response alone, its figures and one-sided intervals say, is asked of
-    ``components[name]``, the ordinary `Results` of that response.
+    boxes. What belongs to one response alone, its figures say, is asked of ``components[name]``.
 
     Examples
     --------
@@ -79,7 +78,7 @@ class SeveralResults(EachResults, Tables):
 
     @property
     def components(self) -> dict[str, Results]:
-        """The ordinary fit of each response, by name; its intervals are for that response alone."""
+        """The ordinary `Results` of each response, by name; their intervals are for that one alone."""
         return self._each
 
     @property
@@ -111,9 +110,9 @@ class SeveralResults(EachResults, Tables):
         ----------
         method : {"auto", "exact", "stable", "split", "cross", "cv+", "jackknife+"}
             "exact" is the smallest box around the full conformal set, for LAD and quantile loss. "stable"
-            encloses it from one fit per response, for every loss. "cross" encloses the cross-conformal
-            set. "auto" is exact where the loss allows it, else stable; split with ``conditional``.
-            Methods that hold rows out learn the scales from the rows that they fit.
+            encloses it from one fit per response, for every loss. "auto" is exact where the loss allows it,
+            else stable; split with ``conditional``. Methods that hold rows out learn the scales from the
+            rows that they fit.
         exog, alpha, **options
             As in `Results.conf_int_conformal`; ``tol`` is of "exact", ``conditional`` of "split". Options
             of one response alone (``side``, ``score``, ``scale``, ``units``, ...) are refused.
@@ -121,9 +120,8 @@ class SeveralResults(EachResults, Tables):
         Returns
         -------
         DataFrame
-            Columns ``(response, "lower")`` and ``(response, "upper")``, so that ``ends["y1"]`` is the frame
-            of a plain fit, and with several alphas ``ends[0.1]["y1"]``. ``attrs`` are those of a plain fit;
-            ``tol``, ``loose``, ``pieces``, ``empty`` and ``stability_share`` are by response.
+            ``ends["y1"]`` is the frame of a plain fit, and with several alphas ``ends[0.1]["y1"]``; in
+            ``attrs`` ``tol``, ``loose``, ``pieces``, ``empty`` and ``stability_share`` are by response.
 
         Examples
         --------

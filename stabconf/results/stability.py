@@ -28,10 +28,10 @@ class StabilityResults(Figures):
         ``rho`` is the largest slope of the loss and ``nu`` its largest curvature (infinite where there is
         none); ``gamma`` the Lipschitz constant of the score in the prediction and ``L_Phi`` that of the
         model, both 1; ``lambda`` the paper's: with N = n + 1 rows the objective is the mean loss plus
-        ``lambda |b|^2``, so that ``penalty * (1 - l1_ratio) = 2 lambda (n + 1) / n``; and ``C`` the largest
-        loss over the range of the responses. ``attrs`` have the ``bound`` that is used unless another is
-        named, and the formula of its ``tau``, with ``a_i = |x_i| / sqrt(2 N lambda)``; None where none
-        applies.
+        ``lambda |b|^2``, so that ``penalty * (1 - l1_ratio) = 2 lambda (n + 1) / n`` (to have it literally,
+        fit with ``standardize=False`` and without intercept); and ``C`` the largest loss over the range of
+        the responses. ``attrs`` have the ``bound`` that is used unless another is named, and the formula of
+        its ``tau``, with ``a_i = |x_i| / sqrt(2 N lambda)``; None where none applies.
 
         Examples
         --------
@@ -77,8 +77,7 @@ class StabilityResults(Figures):
     def plot_influence(self, coefficient: str | None = None, ax: Axes = None) -> Axes:
         """How far each training row moves its own prediction, or a coefficient, over its residual.
 
-        The rows that move it most are named. A loss with a bounded slope lets no row pull as hard as its
-        residual is large.
+        The rows that move it most are named.
 
         Examples
         --------
