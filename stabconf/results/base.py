@@ -1,4 +1,4 @@
-"""What all results share: prediction and intervals with labels. `tables`, `observed`, `figures` add to it.
+"""What all results share: prediction and intervals with labels. `tables` and `figures` add to it.
 
 Results put labels on what the array modules compute, check arguments and warn; they compute no numbers.
 """
@@ -18,7 +18,7 @@ from ..errors import AssumptionError, InputTypeError
 from ..sets import METHODS, Intervals, Method, PairScore, UserScore
 from .asking import Asked, Rows, ask_intervals
 from .options import Bound, Folds, Groups, New, Numbers, PerRow, Side, Units
-from .prediction import Prediction
+from .predictive import Prediction
 from .saving import SavedResults
 
 if TYPE_CHECKING:
@@ -76,9 +76,8 @@ class BaseResults(SavedResults):
     def predict(self, exog: New = None, units: Units = None) -> pd.Series:
         """Predictions of the training fit, at the training rows by default; NaN where a value is missing.
 
-        They are of the transformed response where the formula transforms it (the Series' name says so),
-        unless ``units`` are given, as in `conf_int_conformal`: a median stays one; the mean of a logarithm
-        becomes a geometric mean.
+        They are of the transformed response where the formula transforms it, unless ``units`` are given, as
+        in `conf_int_conformal`: a median stays one; the mean of a logarithm becomes a geometric mean.
 
         Examples
         --------
@@ -238,8 +237,7 @@ class BaseResults(SavedResults):
         --------
         >>> import stabconf
         >>> from statsmodels.datasets import engel
-        >>> data = engel.load_pandas().data
-        >>> res = stabconf.fit("foodexp ~ income", data, loss="huber")
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
         >>> res.conf_int_conformal({"income": [500.0, 1000.0]}, alpha=0.1).round(0)
            lower  upper
         0  215.0  528.0

@@ -1,7 +1,4 @@
-"""Every figure that results can draw, beside the tables and reports of `tables`.
-
-Options go through to ``conf_int_conformal``, so whatever method it has, these have.
-"""
+"""Every figure that results can draw, beside the tables and reports of `tables`."""
 
 from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias
@@ -19,7 +16,6 @@ from ..show.plots.candidate_plots import draw_conformity
 from ..show.plots.curve_plots import draw_coverage, draw_coverage_by, draw_stability
 from ..show.plots.row_plots import draw_intervals
 from ..show.plots.spread_plots import draw_residuals, draw_widths
-from .observed import ObservedResults
 from .options import Bound, Level, New, Numbers, PerRow, Side, Units
 from .showing import (
     as_penalties,
@@ -30,7 +26,7 @@ from .showing import (
     shown_of_levels,
     stability_path,
 )
-from .tables import By
+from .tables import By, ObservedResults
 
 Axes: TypeAlias = Any  # matplotlib's, which only figures import
 
@@ -75,9 +71,8 @@ class Figures(ObservedResults):
         >>> import stabconf
         >>> from statsmodels.datasets import engel
         >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
-        >>> ax = res.plot_intervals(x="income", alpha=0.1)
-        >>> ax.get_xlabel(), ax.get_ylabel()
-        ('income', 'foodexp')
+        >>> res.plot_intervals(x="income", alpha=0.1).get_ylabel()
+        'foodexp'
         """
         shown = shown_of(self, new, alpha, response, options)
         return draw_intervals(shown, None if x is None else self._column(shown.frame, x), x, ax)
@@ -87,9 +82,8 @@ class Figures(ObservedResults):
     ) -> Axes:
         """Responses less predictions, over the predictions or over ``x``, a column or a term.
 
-        They show what the fit has missed. Bars are medians and quartiles of parts of the rows: medians that
-        leave 0 show a shape that the formula lacks, quartiles that widen a spread that
-        `stabconf.fit_quantiles` can follow.
+        Bars are medians and quartiles of parts of the rows: medians that leave 0 show a shape that the
+        formula lacks, quartiles that widen a spread that `stabconf.fit_quantiles` can follow.
 
         Examples
         --------
@@ -184,9 +178,8 @@ class Figures(ObservedResults):
         """Mean width of exact, stable and ball intervals over penalties; the fit's own is marked.
 
         Refits with each of the ``penalties``, by default from 0.001 to 10, for ``new`` rows, by default up
-        to 100 of the training design points. Choosing one by this figure uses the rows that the intervals
-        rest on: `stabconf.select_penalty` chooses without harm to the guarantee. The right axis has the
-        share of the stable width that is owed to stability.
+        to 100 of the training design points. The right axis has the share of the stable width that is owed
+        to stability. To choose a penalty without harm to the guarantee use `stabconf.select_penalty`.
 
         Examples
         --------
@@ -224,8 +217,8 @@ class Figures(ObservedResults):
         """Coverage of known responses against what was asked for: over levels, or by group.
 
         The band, or with ``by`` the bar, is where the coverage falls in 95 % of samples (of the training
-        rows and as many new ones) if intervals cover as promised; `WidthReport` says more. With ``weights``
-        there is none. With ``by`` and ``conditional`` the plain intervals are drawn beside.
+        rows and as many new ones) if intervals cover as promised; with ``weights`` there is none. With
+        ``by`` and ``conditional`` the plain intervals are drawn beside.
 
         Parameters
         ----------

@@ -1,8 +1,8 @@
-"""The conformal predictive distribution of new responses: all one-sided intervals of a row as one object.
+"""What is predicted of new responses: their conformal distributions, and predictions beside intervals.
 
-`Results.predictive` makes it. The one-sided p-values of a candidate y bracket a distribution function
-(theory, sections 1 and 5): ``1 - p`` of the upper side from below, p of the lower side from above. The
-ends of the n one-sided sets are its steps, and all of them come from one path per row.
+`Results.predictive` and `get_prediction` make them. The one-sided p-values of a candidate y bracket a
+distribution function (theory, sections 1 and 5): ``1 - p`` of the upper side from below, p of the lower
+side from above. The ends of the n one-sided sets are its steps, all of them from one path per row.
 """
 
 from collections.abc import Sequence
@@ -12,17 +12,20 @@ import numpy as np
 import pandas as pd
 
 from ..checks import check_one_alpha, check_shares, is_count
-from ..data.frames import by_label, numbers
+from ..data.frames import by_label, collected, copied, in_kind, numbers
+from ..data.groups import as_ranking
 from ..data.response_units import as_units
-from ..errors import InputError
+from ..errors import AssumptionError, InputError, InputTypeError
 from ..rank import conformal_rank
+from ..sets import FixedScale
 from ..sets.intervals import assumed
 from ..show.plots.candidate_plots import draw_predictive
 from .asking import Asked, prepared
 from .labels import warn_about
-from .options import Level, New, Options, Units
+from .options import Level, New, Numbers, Options, Units, as_scale
 
 if TYPE_CHECKING:
+    from .base import BaseResults
     from .regression import ObjectiveResults
 
 Step = Literal["upper", "lower"]
@@ -41,8 +44,7 @@ class Predictive:
     They differ by 1/N, and by 2/N at a step. A distribution function must not fall: where the fit moves so
     that a share falls as y grows (for LAD within the range of y that the fit passes through exactly), the
     lower one is the smallest share at or beyond y, the upper one the largest share up to y. The band is
-    wider there, and `widened` names the rows. No choice of a point between the two functions is needed for
-    the guarantee. ``index`` has the labels of the rows, ``nobs`` is n.
+    wider there, and `widened` names the rows. ``index`` has the labels of the rows, ``nobs`` is n.
 
     Examples
     --------
@@ -102,8 +104,7 @@ class Predictive:
 
     @property
     def widened(self) -> pd.Series:
-        """Rows (bools) where the band is wider than 1/N over a range of responses: a share falls there, or
-        training rows tie."""
+        """Rows (bools) where the band is wider than 1/N: a share falls there, or training rows tie."""
         upper, lower = self._steps("upper"), self._steps("lower")
         finite = [row[np.isfinite(row)] for row in upper]
         spread = [np.ptp(np.quantile(row, [0.25, 0.75])) if len(row) else 0.0 for row in finite]
@@ -150,8 +151,7 @@ class Predictive:
     def interval(self, alpha: Level = None) -> pd.DataFrame:
         """Intervals with equal tails: from the lower step at alpha / 2 to the upper one at 1 - alpha / 2.
 
-        They cover with probability at least 1 - alpha. Two-sided intervals of `conf_int_conformal` rank
-        sizes of residuals instead, and are about the prediction.
+        They cover with probability at least 1 - alpha.
         """
         level = check_one_alpha(self._results._level(alpha))
         lower = self.quantile(0.5 * level, step="lower")
@@ -191,10 +191,10 @@ class Predictive:
     def crps(self, y: Any) -> pd.Series:
         """Continuous ranked probability scores of the responses: smaller is better, in units of y.
 
-        The distribution is the mean of the lower and the upper one. The two leave 1/(2N) of it below all
-        steps and as much above: that is put at the outermost finite steps, so that the score is finite. The
-        score is the exact integral of ``(F(x) - 1{x >= y})^2``; NaN where a row or its response is missing,
-        infinite where a row has no finite step. A Series of responses is matched by label.
+        The exact integral of ``(F(x) - 1{x >= y})^2``, where F is the mean of the lower and the upper
+        function, the 1/(2N) that they leave below and above all steps put at the outermost finite ones. NaN
+        where a row or its response is missing, infinite where a row has no finite step. A Series of
+        responses is matched by label.
 
         Examples
         --------
@@ -290,3 +290,78 @@ def _as_values(y: Any, index: pd.Index, several: bool = False) -> np.ndarray:
             f"y has shape {values.shape} for {len(index)} rows: give one number, one per row{more}"
         )
     return values
+
+
+# Predictions beside intervals ------------------------------------------------------------------------
+
+
+class Prediction:
+    """Predictions at some rows, with intervals on request; made by `Results.get_prediction`, as is their alpha."""
+
+    def __init__(self, results: "BaseResults", exog: New, alpha: Numbers, options: Options) -> None:
+        self._results = results
+        self._exog = copied(collected(exog))
+        self._alpha = alpha
+        self._options = copied(options)
+        self._units = {"units": options["units"]} if options.get("units") is not None else {}
+
+    @property
+    def predicted_mean(self) -> pd.Series:
+        """Predictions of the fit to all training rows."""
+        return self._results.predict(self._exog, **self._units)
+
+    def conf_int(self, alpha: Numbers = None, obs: bool = True) -> pd.DataFrame:
+        """Conformal intervals for new responses; ``obs=True`` says so, as in statsmodels."""
+        if not obs:
+            raise AssumptionError(
+                "obs=False asks for an interval of the mean, which needs assumptions on the noise: "
+                "conformal intervals are for new responses, obs=True"
+            )
+        alpha = self._alpha if alpha is None else alpha
+        return self._results.conf_int_conformal(self._exog, alpha=alpha, **self._options)
+
+    def summary_frame(self, alpha: Level = None) -> pd.DataFrame:
+        """Prediction and interval side by side, under a column level for the response where several are.
+
+        ``mean``, statsmodels' name for the prediction, is of the fit that made the interval (where rows are
+        held out, not the fit to all of them; for folds the median of their fits). Beside it are the fitted
+        quantiles, where several are; ``obs_ci_lower``, ``obs_ci_upper`` (and inner ends); with groups,
+        weights or a fixed scale also ``group`` (or a column for each of several), ``weight`` and ``scale``.
+        """
+        given: Any = self._alpha if alpha is None else alpha
+        if np.ndim(given) > 0:
+            raise InputTypeError(f"alpha={given!r}: summary_frame takes one number; loop, or use conf_int")
+        options = {name: value for name, value in self._options.items() if name != "to"}
+        ends = self._results.conf_int_conformal(self._exog, alpha=given, centre=True, **options)
+        if len(self._results._designs) > 1:
+            each = {name: _named(ends[name]) for name in ends.attrs["response"]}
+            frame = pd.concat(each, axis=1, names=["response", None])
+        else:
+            named = _named(ends)
+            columns = self._results._prediction_columns(self._exog, **self._units)
+            frame = pd.concat([columns.assign(mean=named.pop("mean")), named], axis=1)
+            frame.columns.name = ends.columns.name
+            for name, values in self._beside([*frame.columns]).items():
+                frame[name] = values
+        frame.attrs = ends.attrs
+        return in_kind(frame, self._options.get("to") or "pandas")
+
+    def _beside(self, taken: list[str]) -> dict[str, np.ndarray]:
+        """Columns that say how new rows are ranked and scaled, beside those that are ``taken``."""
+        design, options = self._results._design, self._options
+        among = options.get("groups"), options.get("weights")
+        ranking = as_ranking(*among, design, self._exog, self._results.nobs)
+        out = ranking.columns([*taken, "scale", "weight"])
+        if options.get("scale") is not None:
+            complete = self._results._rows(self._exog)[0].complete
+            found, complete = as_scale(options["scale"], design, self._exog, complete)
+            if isinstance(found, FixedScale):  # others are learned for each interval alone
+                out["scale"] = np.full(len(complete), np.nan)
+                out["scale"][complete] = found.new
+        return out
+
+
+def _named(ends: pd.DataFrame) -> pd.DataFrame:
+    """Prediction and ends by statsmodels' names."""
+    named = ends.add_prefix("obs_ci_").rename(columns={"obs_ci_centre": "mean"})
+    return named[["mean", *named.columns.drop("mean")]]

@@ -102,24 +102,22 @@ class ObjectiveResults(StabilityResults):
     ) -> pd.DataFrame:
         """The conformity function: exact p-values of candidate responses, between stability bounds.
 
-        ``p`` is the share of the rows, the new one among them, whose score is at least the new one's. The
-        paper's pi(z) counts the others alone: p = pi + 1/N with N = n + 1.
+        ``p`` is the share of the n + 1 rows, the new one among them, whose score is at least the new one's.
 
         Parameters
         ----------
         z : float or sequence of float or str
-            Candidate responses, the same for every row. Labels of categories stand for the responses 0, 1,
-            ... in the order given, as which training must have them.
+            Candidate responses, the same for every row. Labels of categories stand for the training
+            responses 0, 1, ... in the order given.
         exog, side, bound, groups, weights, conditional
             As in `conf_int_conformal`. Along a formula p is the largest alpha at which a candidate is in
             the set, and has no stability bounds.
         z_hat : float, "prediction", callable or list of these, optional
-            Take the bounds from the fit that has the new row at this response (the paper's pi_lo(z, z_hat)
-            and pi_up(z, z_hat), literally so with ``bound="paper"``), by default from the fit without it.
-            Of several responses the largest ``p_lo`` and the smallest ``p_up`` count.
+            Take the bounds from the fit that has the new row at this response (with ``bound="paper"`` the
+            paper's pi_lo(z, z_hat) and pi_up(z, z_hat)), by default from the fit without it. Of several
+            responses the largest ``p_lo`` and the smallest ``p_up`` count.
         units : {"response"} or pair of functions, optional
-            As in `conf_int_conformal`: candidates are then given in units of the response itself, ``z_hat``
-            as the model has it.
+            Of the candidates, as in `conf_int_conformal`; ``z_hat`` is as the model has it.
 
         Returns
         -------
@@ -280,9 +278,8 @@ class Results(Coefficients, ObjectiveResults):
         It is below 2 MB however many rows were fitted, can be pickled, and has no training row in it but
         the levels of categories and the ranges of columns. Its answers are those of the results, at the
         levels, side and methods that it is made for; the first method is its default. Above some 10,000
-        training rows it keeps those whose residuals can matter to new rows; stable intervals of rows that
-        lie very far from the training rows may then be wider than those of the results (infinite, even),
-        never narrower. ``calibration`` and ``random_state`` are of "split", as in `conf_int_conformal`.
+        training rows stable intervals of rows that lie very far from them may be wider than those of the
+        results (infinite, even), never narrower. ``calibration`` and ``random_state`` are of "split".
 
         Examples
         --------
