@@ -174,9 +174,9 @@ def ask_intervals(
         own = responses[place % count]  # level by level
         frames.append(interval_frame(intervals, complete, index, *own, more))
         if centre:
-            found = results._predictions(rows.X)
-            mean = found if count == 1 else found[:, place % count]
-            mean[complete] = mean[complete] if intervals.centre is None else intervals.centre
+            mean = np.atleast_2d(results._predictions(rows.X).T)[place % count]
+            if intervals.centre is not None:
+                mean[complete] = intervals.centre
             frames[-1]["centre"] = own[1].back(mean)
     if count > 1:
         frames = [box_frame(frames[at : at + count]) for at in range(0, len(frames), count)]

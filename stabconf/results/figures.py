@@ -84,14 +84,6 @@ class Figures(ObservedResults):
 
         Bars are medians and quartiles of parts of the rows: medians that leave 0 show a shape that the
         formula lacks, quartiles that widen a spread that `stabconf.fit_quantiles` can follow.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data)
-        >>> res.plot_residuals().get_ylabel()
-        'foodexp less its prediction'
         """
         frame = self._design.frame_of(new)
         y = known_responses(self._design, new, response)
@@ -115,14 +107,6 @@ class Figures(ObservedResults):
 
         ``new`` is one row. ``z`` are the candidates, by default 201 of them about the set, or 41 for an
         estimator, which is refitted at each. All else is as in `conformity`; ``z_hat`` are marked.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad")
-        >>> res.plot_conformity({"income": [500.0]}, alpha=0.1).get_xlabel()
-        'candidate for foodexp'
         """
         shown = shown_of(self, new, alpha, None, {"method": self._full_sets, "side": side})
         if len(shown.frame) != 1 or np.isnan(shown.lower).any():
@@ -154,14 +138,6 @@ class Figures(ObservedResults):
         """The distribution of the widths: a histogram, or by group a box (5, 25, 50, 75, 95 %) and points.
 
         Arguments are those of `width_report`; several groupings are crossed.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
-        >>> [label.get_text() for label in res.plot_widths(by={"income": 2}).get_yticklabels()]
-        ['[377.1, 884]\\n(n = 118)', '(884, 4958]\\n(n = 117)']
         """
         labels, name = crossed(self._groups(new, by))
         shown = shown_of(self, new, alpha, None, options)
@@ -180,15 +156,6 @@ class Figures(ObservedResults):
         Refits with each of the ``penalties``, by default from 0.001 to 10, for ``new`` rows, by default up
         to 100 of the training design points. The right axis has the share of the stable width that is owed
         to stability. To choose a penalty without harm to the guarantee use `stabconf.select_penalty`.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad")
-        >>> ax = res.plot_stability(penalties=[0.01, 0.1, 1.0], alpha=0.1)
-        >>> [line.get_label() for line in ax.get_lines()]
-        ['exact', 'stable', 'ball', 'this fit: 0.01']
         """
         if not hasattr(self, "_with_penalty"):
             raise AssumptionError(

@@ -57,6 +57,15 @@ class Predictive:
     >>> made.interval(alpha=0.1).round(0)
        lower  upper
     0  195.0  516.0
+    >>> made.quantile([0.1, 0.5, 0.9]).round(0)
+    q    0.1    0.5    0.9
+    0  256.0  367.0  478.0
+    >>> made.cdf([[250.0, 350.0]]).round(3).reset_index("y")
+           y  lower  upper
+    0  250.0  0.093  0.097
+    0  350.0  0.411  0.415
+    >>> made.crps(370.0).round(1).tolist(), made.plot().get_ylabel()
+    ([19.7], 'probability of a response up to here')
     """
 
     def __init__(
@@ -129,15 +138,6 @@ class Predictive:
         Series or DataFrame
             Infinite where n rows are too few for q, and where a set has no end; NaN where a row has a
             missing value.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
-        >>> made = res.predictive({"income": [500.0]})
-        >>> made.quantile(0.9).round(1).tolist(), made.quantile(0.999).tolist()
-        ([487.9], [inf])
         """
         if step not in ("upper", "lower"):
             raise InputError(f"step={step!r} is unknown: give 'upper' or 'lower'")
@@ -162,16 +162,6 @@ class Predictive:
 
         ``y`` is one response for all rows, one for each (a Series is matched by label), or several for
         each, (m, g), which gives a frame indexed by row and ``y``.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad")
-        >>> res.predictive({"income": [500.0]}).cdf([[250.0, 350.0]]).round(3).reset_index("y")
-               y  lower  upper
-        0  250.0  0.093  0.097
-        0  350.0  0.411  0.415
         """
         values = _as_values(y, self.index, several=True)
         at = values.reshape(len(self), -1)
@@ -195,14 +185,6 @@ class Predictive:
         function, the 1/(2N) that they leave below and above all steps put at the outermost finite ones. NaN
         where a row or its response is missing, infinite where a row has no finite step. A Series of
         responses is matched by label.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad")
-        >>> res.predictive({"income": [500.0, 500.0]}).crps([370.0, 700.0]).round(1).tolist()
-        [19.7, 284.4]
         """
         at = _as_values(y, self.index)
         out = np.full(len(self), np.nan)
@@ -216,14 +198,6 @@ class Predictive:
         """Both distribution functions of one row, by its place, the band between them and the prediction.
 
         ``y`` is a response to mark.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad")
-        >>> res.predictive({"income": [500.0]}).plot().get_ylabel()
-        'probability of a response up to here'
         """
         if not (is_count(row, least=0) and row < len(self)):
             raise InputError(f"row={row!r} is not a place: give one from 0 to {len(self) - 1}")
@@ -296,7 +270,7 @@ def _as_values(y: Any, index: pd.Index, several: bool = False) -> np.ndarray:
 
 
 class Prediction:
-    """Predictions at some rows, with intervals on request; made by `Results.get_prediction`, as is their alpha."""
+    """Predictions at some rows, and intervals on request; made by `Results.get_prediction`."""
 
     def __init__(self, results: "BaseResults", exog: New, alpha: Numbers, options: Options) -> None:
         self._results = results

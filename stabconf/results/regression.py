@@ -187,17 +187,7 @@ class ObjectiveResults(StabilityResults):
         """The conformal predictive distribution of new responses: every quantile at once.
 
         Arguments are as in `conf_int_conformal`, with a fixed scale; with ``units`` responses and quantiles
-        are in units of the response itself.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
-        >>> res.predictive({"income": [500.0, 1000.0]}).quantile([0.1, 0.5, 0.9]).round(0)
-        q    0.1    0.5    0.9
-        0  269.0  375.0  488.0
-        1  530.0  636.0  749.0
+        are in units of the response itself. `Predictive` shows what can be asked.
         """
         options = {"scale": scale, "n_jobs": n_jobs, "progress": progress}
         return Predictive(self, exog, options, units)
@@ -247,6 +237,23 @@ class Results(Coefficients, ObjectiveResults):
     """A fitted model and its conformal intervals; made by `stabconf.fit`.
 
     ``model`` says what was asked of `fit`: formula, loss, penalty, options.
+
+    Examples
+    --------
+    >>> import stabconf
+    >>> from statsmodels.datasets import engel
+    >>> data = engel.load_pandas().data
+    >>> res = stabconf.fit("foodexp ~ income", data)
+    >>> res.plot_residuals().get_ylabel()
+    'foodexp less its prediction'
+    >>> res.plot_conformity(data.iloc[[0]], alpha=0.1).get_xlabel()
+    'candidate for foodexp'
+    >>> [label.get_text() for label in res.plot_widths(by={"income": 2}).get_yticklabels()]
+    ['[377.1, 884]\\n(n = 118)', '(884, 4958]\\n(n = 117)']
+    >>> [line.get_label() for line in res.plot_stability(penalties=[0.01, 0.1, 1.0]).get_lines()]
+    ['exact', 'stable', 'ball', 'this fit: 0.01']
+    >>> res.plot_influence("income").get_ylabel()
+    'move of income by the row'
     """
 
     def __init__(self, model: ModelSpec, design: Design, columns: ColumnUnits) -> None:

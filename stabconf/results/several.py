@@ -56,6 +56,8 @@ class SeveralResults(EachResults, Tables):
     [0.268, 0.976]
     >>> res.tau(data.iloc[[40, 45]])["murder"].shape
     (2, 41)
+    >>> res.plot_pairs(alpha=0.2, boxes=5).get_xlabel()
+    'violent'
     """
 
     _methods = SEVERAL_METHODS
@@ -227,14 +229,6 @@ class SeveralResults(EachResults, Tables):
             a line joins its prediction and its response. Other responses are faint points.
         new, alpha, ax, **options
             As in `Results.plot_intervals`.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import statecrime
-        >>> res = stabconf.fit("violent + murder ~ poverty + urban", statecrime.load_pandas().data)
-        >>> res.plot_pairs(alpha=0.2, boxes=5).get_xlabel()
-        'violent'
         """
         names = list(self._each)
         pair = (names[0], names[1]) if pair is None else pair

@@ -78,14 +78,6 @@ class StabilityResults(Figures):
         """How far each training row moves its own prediction, or a coefficient, over its residual.
 
         The rows that move it most are named.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data)
-        >>> res.plot_influence("income").get_ylabel()
-        'move of income by the row'
         """
         name = "own_prediction" if coefficient is None else coefficient
         made = self.influence()
