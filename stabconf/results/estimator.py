@@ -11,15 +11,8 @@ import pandas as pd
 from ..data.design import Design
 from ..data.units import ColumnUnits
 from ..errors import InputError, InputTypeError
-from ..sets import (
-    ESTIMATOR_METHODS,
-    TAUS,
-    EstimatorFits,
-    Score,
-    estimator_conformity,
-    refit_p,
-    tau_in_words,
-)
+from ..sets import ESTIMATOR_METHODS, Score
+from ..sets.estimator import TAUS, EstimatorFits, estimator_conformity, refit_p, tau_in_words
 from ..sets.quality import errors_of
 from ..sets.request import check_side
 from ..show.summary import FitSummary, summarise_estimator

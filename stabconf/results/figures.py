@@ -16,16 +16,9 @@ from ..show.plots.candidate_plots import draw_conformity
 from ..show.plots.curve_plots import draw_coverage, draw_coverage_by, draw_stability
 from ..show.plots.row_plots import draw_intervals
 from ..show.plots.spread_plots import draw_residuals, draw_widths
+from ..show.shown import Shown
 from .options import Bound, Level, New, Numbers, PerRow, Side, Units
-from .showing import (
-    as_penalties,
-    check_judged,
-    evenly,
-    known_responses,
-    shown_of,
-    shown_of_levels,
-    stability_path,
-)
+from .showing import as_penalties, evenly, known_responses, shown_of, shown_of_levels, stability_path
 from .tables import By, ObservedResults
 
 Axes: TypeAlias = Any  # matplotlib's, which only figures import
@@ -215,7 +208,7 @@ class Figures(ObservedResults):
             own, _ = check_alpha(self.default_alpha)
             wanted = sorted({*_LEVELS, *own}) if alphas is None else sorted(set(check_alpha(alphas)[0]))
             levels = shown_of_levels(self, new, wanted, response, options)
-            check_judged(levels[0])
+            _check_judged(levels[0])
             return draw_coverage(coverage_table(levels), ax)
         if alphas is not None:
             raise InputError("alphas= is for the figure over levels: with by= give one alpha")
@@ -228,7 +221,7 @@ class Figures(ObservedResults):
         for kind, each in kinds.items():
             shown = shown_of(self, new, alpha, response, each)
             if not reports:
-                check_judged(shown)
+                _check_judged(shown)
             reports[kind] = shown.report(groups)
         return draw_coverage_by(reports, shown.attrs, ax)
 
@@ -242,6 +235,15 @@ class Figures(ObservedResults):
         if len(values) != 1:
             raise InputError(f"x={x!r} has {len(values)} parts: give one column or term")
         return values[0]
+
+
+def _check_judged(shown: Shown) -> None:
+    """Refuse rows whose coverage cannot be told."""
+    if np.isnan(shown.hits).all():
+        raise InputError(
+            f"none of the {len(shown.hits)} new rows has both an interval and a response: give "
+            "complete rows"
+        )
 
 
 def _candidates(lower: float, upper: float, prediction: float, y: np.ndarray, count: int) -> np.ndarray:

@@ -7,7 +7,7 @@ import copy
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from .parted import PartedResults
 from .quantiles import QuantileResults
 from .regression import ModelSpec, Results
 from .several import SeveralResults
+
+Made = TypeVar("Made")
 
 
 def fit(
@@ -170,9 +172,7 @@ def fit_quantiles(
         raise InputError(f"quantiles={quantiles!r} has a level twice: give each once")
     central = Quantile(min(levels, key=lambda level: abs(level - 0.5)))
     model, design, columns = _prepare(caller_scope(1), central, given)
-    results = QuantileResults(replace(model, quantiles=levels), design, columns)
-    _check_converged(*results._each.values())
-    return results
+    return _converged(QuantileResults(replace(model, quantiles=levels), design, columns))
 
 
 def fit_in_scope(scope: Mapping[str, Any], formula: str, data: Table, **options: Any) -> Any:
@@ -194,13 +194,9 @@ def fit_in_scope(scope: Mapping[str, Any], formula: str, data: Table, **options:
         return EstimatorResults(spec, design, columns)
     names = design.responses_named
     if len(names) == 1:
-        results = Results(model, design, columns)
-        _check_converged(results)
-        return results
+        return _converged(Results(model, design, columns))
     model = replace(model, endog_names=" + ".join(names), responses=tuple(names))
-    joint = SeveralResults(model, design, columns)
-    _check_converged(*joint.components.values())
-    return joint
+    return _converged(SeveralResults(model, design, columns))
 
 
 def _fit_parts(scope: Mapping[str, Any], given: Options, parts: TableParts) -> PartedResults:
@@ -212,9 +208,7 @@ def _fit_parts(scope: Mapping[str, Any], given: Options, parts: TableParts) -> P
     _warn_of_constants(design, constant)
     _warn_of_constant_response(design)
     model = _spec(design, as_loss(given["loss"]), given)
-    results = PartedResults(model, design, columns, rows)
-    _check_converged(results)
-    return results
+    return _converged(PartedResults(model, design, columns, rows))
 
 
 def _prepare(
@@ -242,8 +236,7 @@ def _prepare(
 def _check_solving(given: Options) -> None:
     """Check what is asked of the solver, and of the penalty."""
     as_penalty(given["penalty"], given["l1_ratio"])
-    names = ("standardize", "solver", "tol", "max_iter")
-    standardize, solver, tol, max_iter = (given[name] for name in names)
+    standardize, solver, tol, max_iter = map(given.get, ("standardize", "solver", "tol", "max_iter"))
     if not isinstance(standardize, (bool, np.bool_)):
         raise InputTypeError(f"standardize={standardize!r} is not a flag: give True or False")
     if solver not in SOLVERS:
@@ -284,10 +277,10 @@ def _warn_of_constant_response(design: Design) -> None:
         )
 
 
-def _check_converged(*fits: Results | PartedResults) -> None:
-    """Warn of each fit that did not reach its tolerance."""
-    for results in fits:
-        model, solution = results.model, results._fitted.solution
+def _converged(results: Made) -> Made:
+    """The results, with a warning of each fit that did not reach its tolerance."""
+    for fitted in getattr(results, "_each", {"": results}).values():
+        model, solution = fitted.model, fitted._fitted.solution
         if not solution.success:
             warn_user(
                 f"the fit of {model.loss.describe()} did not converge in {solution.nit} steps "
@@ -295,3 +288,4 @@ def _check_converged(*fits: Results | PartedResults) -> None:
                 "penalty; intervals stay valid but are wider",
                 ConvergenceWarning,
             )
+    return results

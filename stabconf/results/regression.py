@@ -264,12 +264,10 @@ class Results(Coefficients, ObjectiveResults):
     def scale(self) -> float:
         """Residual scale: 1.4826 times the median absolute residual of a LAD fit with the same columns and
         penalty. Parameters of losses, Huber's threshold say, are in units of it."""
-        spans = self._design.intercept is not None or self._fitted.constant is not None
-        model = self.model
-        sigma, _ = residual_scale(
-            self._X, self._design.y, self._fitted.weights, spans, model.standardize, model.solving
-        )
-        return sigma
+        model, fitted = self.model, self._fitted
+        spans = self._design.intercept is not None or fitted.constant is not None
+        given = self._X, self._design.y, fitted.weights, spans, model.standardize, model.solving
+        return residual_scale(*given)[0]
 
     def predictor(
         self,

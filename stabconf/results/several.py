@@ -30,7 +30,6 @@ from .showing import evenly
 from .tables import Tables
 
 _BOXES = 6  # that a figure shows, unless told
-_JOINT = "jointly"
 _OPTIONS = {"groups", "weights", "transductive", "unseen"}
 _OPTIONS |= {option for method in SEVERAL_METHODS.values() for option in method.options}
 
@@ -254,7 +253,7 @@ class SeveralResults(EachResults, Tables):
         joint[["mean", "min", "q25", "median", "q75", "max"]] = np.nan
         for each in lines if known is not None else ():
             each[["expected_lower", "expected_upper"]] = np.nan
-        keys = [*self._each, _JOINT]
+        keys = [*self._each, "jointly"]
         out = pd.concat([*lines, joint], keys=keys, names=["response", *joint.index.names])
         report = WidthReport(out if groups is not None else out.droplevel(1))
         report.attrs = {**first.attrs, "response": " and ".join(self._each)}

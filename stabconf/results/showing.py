@@ -66,15 +66,6 @@ def shown_of_levels(
     return made
 
 
-def check_judged(shown: Shown) -> None:
-    """Refuse rows whose coverage cannot be told."""
-    if np.isnan(shown.hits).all():
-        raise InputError(
-            f"none of the {len(shown.hits)} new rows has both an interval and a response: give "
-            "complete rows"
-        )
-
-
 def ranks_of(design: Design, new: New, options: Options, shown: Shown) -> Ranks | Leverages | None:
     """What the coverage of the rows rests on; None without responses to judge, with weights, or where rows
     come in clusters, which vary more than independent rows."""
