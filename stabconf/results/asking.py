@@ -1,9 +1,8 @@
 """One question to the sets, from a user's frame to labelled numbers.
 
-Intervals (`ask_intervals`) and p-values of candidate responses (`ask_p_values`, `ask_own_p`) are asked for
-here: rows that lack a value are set aside, groups and weights become peers, options become arrays, and the
-answer gets the labels of the rows. What is asked of the sets is one record, `Asked`; intervals of the last
-few questions are kept.
+Rows that lack a value are set aside, groups and weights become peers, options arrays, and the answer,
+intervals or p-values of candidate responses, gets the labels of the rows. What is asked of the sets is one
+record, `Asked`; intervals of the last few questions are kept.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence

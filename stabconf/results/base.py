@@ -177,22 +177,19 @@ class BaseResults(SavedResults):
             and "batch" with a smooth loss: it rules out responses around ``z_hat``. Above 10,000 new rows
             their norms are rounded up by at most 0.4 %, and so is what stability adds to the width.
         inner : bool
-            Add ``inner_lower``, ``inner_upper``, an interval contained in the exact set; for the methods
-            that take ``bound``.
-        tol : float
+            Add ``inner_lower``, ``inner_upper``, an interval within the exact set, with a ``bound``.
+        tol, budget : float, int
             By how much an end may lie outside the exact one, relative to the scale of the response (default
             1e-6): for "root", and for "exact" with losses whose slope bends (log-cosh, pseudo-Huber, linex,
-            power).
-        budget : int
-            Fits per row that "exact" may spend with these losses where an end is hard to find (default 50).
-            Values that cannot be ruled out by then stay in the interval.
+            power). Fits per row that "exact" may spend with these where an end is hard to find (default
+            50); values that are not ruled out by then stay in the interval.
         z_hat : float, "prediction" or callable
             Response at which the new row joins the fit of "replace_one"; a callable is given ``exog`` and
             returns one per row. For "batch" a list of them.
         queries, points : int or sequence of float, int
             Responses between which "interpolation" interpolates the fit (default 8), or their number;
             candidates of "grid" (default 200).
-        calibration, random_state : float, int or numpy Generator
+        calibration, random_state : float, int or Generator
             Share of the training rows that calibrate "split" (default 0.5); what decides which rows go
             where in "split", "cross" and "cv+" (default 0).
         folds : int or str
@@ -205,21 +202,19 @@ class BaseResults(SavedResults):
         unseen : {"raise", "nan"}
             As in `stabconf.fit`, by default as given there.
         in_range : bool
-            Leave out responses beyond the range of the training ones. No end is then infinite on a side
-            that was asked for, and coverage is less by at most 2 / (n + 1), or 1 / (n + 1) where the
-            interval has one side (within groups with the n of the smallest).
+            Leave out responses beyond the range of the training ones, so that no end that was asked for is
+            infinite. Coverage is less by at most 2 / (n + 1), or 1 / (n + 1) with one side (within groups
+            with the n of the smallest).
         units : {"response"} or pair of functions
             "response" gives the ends in units of ``y`` where the formula's left side is ``np.log(y)``, or
             log1p, log10, log2 or sqrt. Others need a pair of increasing functions, there and back:
             ``units=(np.cbrt, lambda z: z**3)``. Coverage stays as it is.
-        n_jobs : int
-            Workers that share the rows of "exact", or the fits of methods that refit; -1 for one per
-            core. They are joblib's: processes, or what ``joblib.parallel_config`` says, a cluster say.
-        progress : bool
-            Show a progress bar; by default only in a terminal, once the work takes long.
+        n_jobs, progress : int, bool
+            Workers of joblib that share the rows of "exact", or the fits of methods that refit; -1 for one
+            per core. They are processes, or what ``joblib.parallel_config`` says. A progress bar comes by
+            default only in a terminal, once the work takes long.
         to : {"pandas", "polars", "pyarrow"}
-            Kind of the frame that is returned, by default pandas: only there can the guarantee stand beside
-            the numbers, in ``attrs``.
+            Kind of the frame that is returned; only pandas has the guarantee beside it, in ``attrs``.
         **unknown
             Anything else is an error that names the options of the method.
 
@@ -238,10 +233,9 @@ class BaseResults(SavedResults):
         >>> import stabconf
         >>> from statsmodels.datasets import engel
         >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
-        >>> res.conf_int_conformal({"income": [500.0, 1000.0]}, alpha=0.1).round(0)
+        >>> res.conf_int_conformal({"income": [500.0]}, alpha=0.1).round(0)
            lower  upper
         0  215.0  528.0
-        1  479.0  791.0
         """
         options = {name: value for name, value in locals().items() if name not in _NO_OPTIONS} | unknown
         return ask_intervals(self, exog, self._level(alpha), method or self.default_method, side, options)

@@ -69,10 +69,15 @@ class EstimatorResults(FittedResults):
     >>> import stabconf
     >>> from sklearn.linear_model import Ridge
     >>> from statsmodels.datasets import engel
-    >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, estimator=Ridge())
+    >>> data = engel.load_pandas().data
+    >>> res = stabconf.fit("foodexp ~ income", data, estimator=Ridge(), tau="estimate")
     >>> ends = res.conf_int_conformal({"income": [500.0]}, alpha=0.1)
     >>> ends.attrs["method"], ends.attrs["certified"]
     ('split', True)
+    >>> res.conformity({"income": [500.0]}, z=[250.0]).round(3).to_numpy().tolist()
+    [[0.114, 0.081, 0.322, 0.242]]
+    >>> res.tau({"income": [500.0]}).shape
+    (1, 236)
     """
 
     _methods = ESTIMATOR_METHODS
@@ -102,18 +107,6 @@ class EstimatorResults(FittedResults):
         Returns ``p``, bounds ``p_lo`` and ``p_up`` from the fit with the new row at ``z_hat``, which hold
         if tau does (without tau they are 0 and 1; with several ``z_hat`` they are the best), and their
         ``gap``, by row and ``z``. All else is as in `conf_int_conformal`.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from sklearn.linear_model import Ridge
-        >>> from statsmodels.datasets import engel
-        >>> data = engel.load_pandas().data
-        >>> res = stabconf.fit("foodexp ~ income", data, estimator=Ridge(), tau="estimate")
-        >>> res.conformity({"income": [500.0]}, z=[250.0]).round(3).to_numpy().tolist()
-        [[0.114, 0.081, 0.322, 0.242]]
-        >>> res.tau({"income": [500.0]}).shape
-        (1, 236)
         """
         p_values = self._p_of(side, n_jobs, progress)
         values = partial(estimator_conformity, p_values, self._fits, Score.of(side))

@@ -1,8 +1,4 @@
-"""Labels on intervals, and warnings about them, each with what to do about it.
-
-`ask_intervals` ends here: arrays become a frame with the labels of the rows, and `warn_about` says the
-gravest thing alone.
-"""
+"""Labels on intervals, and warnings about them, each with what to do about it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

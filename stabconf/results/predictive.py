@@ -131,7 +131,7 @@ class Predictive:
         step : {"upper", "lower"}
             "upper" gives the upper end of ``conf_int_conformal(new, alpha=1 - q, side="upper")``, "lower"
             the lower end for ``alpha=q, side="lower"``, which a new response is below with probability at
-            most q. Both are the same step where qN is whole and the band is not widened, else neighbours.
+            most q.
 
         Returns
         -------
@@ -212,15 +212,12 @@ class Predictive:
     def _ends(self, step: Step, alphas: list[float]) -> np.ndarray:
         """Ends of one-sided intervals at these alphas (m, len(alphas)); each rank is looked for once."""
         ranks = [conformal_rank(alpha, self.nobs) for alpha in alphas]
-        wanted = {
-            rank: alpha
-            for rank, alpha in zip(ranks, alphas, strict=True)
-            if rank <= self.nobs and (step, rank) not in self._found
-        }
+        levels = dict(zip(ranks, alphas, strict=True))
+        wanted = [rank for rank in levels if rank <= self.nobs and (step, rank) not in self._found]
         far = np.inf if step == "upper" else -np.inf
         if wanted:
-            rows, levels = self._rows.take(self._complete), list(wanted.values())
-            made = self._results._intervals(Asked(rows, levels, "exact", step, self._options))
+            asked = self._rows.take(self._complete), [levels[rank] for rank in wanted]
+            made = self._results._intervals(Asked(*asked, "exact", step, self._options))
             for rank, intervals in zip(wanted, made, strict=True):
                 found = getattr(intervals, step)
                 self._found[step, rank] = np.full(len(self), np.nan)

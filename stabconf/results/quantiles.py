@@ -43,6 +43,9 @@ class QuantileResults(EachResults, Figures):
     1 -184.1 -420.3 -549.5
     >>> res.crossing({"income": [600.0, -900.0]}).tolist()
     [False, True]
+    >>> ends = res.conf_int_conformal({"income": [500.0, 2000.0]}, alpha=0.1)
+    >>> (ends["upper"] - ends["lower"]).round(0).tolist()
+    [133.0, 692.0]
     >>> res.conformity({"income": [500.0]}, z=[330.0, 450.0])["p"].round(3).tolist()
     [0.275, 0.03]
     """
@@ -112,15 +115,6 @@ class QuantileResults(EachResults, Figures):
         DataFrame
             As in `Results.conf_int_conformal`; its ``attrs`` also hold the ``pair`` and under ``crossing``
             the labels of the rows where it crosses, for which the guarantee holds too.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit_quantiles("foodexp ~ income", engel.load_pandas().data)
-        >>> ends = res.conf_int_conformal({"income": [500.0, 2000.0]}, alpha=0.1)
-        >>> (ends["upper"] - ends["lower"]).round(0).tolist()
-        [133.0, 692.0]
         """
         if hasattr(type(exog), "map_partitions"):  # a frame of dask
             return self._by_partition(exog, "conf_int_conformal")

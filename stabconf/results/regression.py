@@ -1,7 +1,7 @@
-"""Results of a model that minimises a loss and a penalty: coefficients, p-values, predictive distributions.
+"""Results of a model that minimises a loss and a penalty (theory, section 2).
 
-`ObjectiveResults` has what follows from the objective alone, whoever fitted the model; `Results` is what
-`stabconf.fit` gives, and the results of statsmodels' models build on the former (theory, section 2).
+`ObjectiveResults` has what follows from the objective alone, whoever fitted the model, statsmodels say;
+`Results` is what `stabconf.fit` gives.
 """
 
 from collections.abc import Sequence
@@ -244,6 +244,13 @@ class Results(Coefficients, ObjectiveResults):
     >>> from statsmodels.datasets import engel
     >>> data = engel.load_pandas().data
     >>> res = stabconf.fit("foodexp ~ income", data)
+    >>> res.constants[["rho", "lambda"]].tolist(), res.constants.attrs
+    ([1.0, 0.004978...], {'bound': 'norm', 'tau': 'rho a_i a_N'})
+    >>> res.tau({"income": [500.0]}).shape
+    (1, 236)
+    >>> res.influence().loc[[137]].round(3)
+         own_prediction  Intercept  income
+    137         -65.913     14.738  -0.016
     >>> res.plot_residuals().get_ylabel()
     'foodexp less its prediction'
     >>> res.plot_conformity(data.iloc[[0]], alpha=0.1).get_xlabel()

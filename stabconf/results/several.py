@@ -53,6 +53,8 @@ class SeveralResults(EachResults, Tables):
     0    320.3     3.3
     >>> res.p_values(data.iloc[[40, 45]]).round(3).tolist()
     [0.268, 0.976]
+    >>> res.conformity(data.iloc[[40]], z=[(300.0, 4.0), (300.0, 9.0)])["p"].round(3).tolist()
+    [0.366, 0.22]
     >>> res.tau(data.iloc[[40, 45]])["murder"].shape
     (2, 41)
     >>> res.plot_pairs(alpha=0.2, boxes=5).get_xlabel()
@@ -151,15 +153,6 @@ class SeveralResults(EachResults, Tables):
         ``z``, a frame or an array (g, q), has a column per response, in their order or by name; one
         candidate may be a sequence of q numbers. A candidate is in the joint conformal set if
         ``p > alpha``; the box of the exact method is the smallest around it.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import statecrime
-        >>> res = stabconf.fit("violent + murder ~ poverty + urban", statecrime.load_pandas().data)
-        >>> made = res.conformity({"poverty": [12.0], "urban": [60.0]}, z=[(300.0, 4.0), (300.0, 9.0)])
-        >>> made["p"].round(3).tolist()
-        [0.808, 0.096]
         """
         candidates = self._candidates(z)
         places = np.arange(len(candidates))
@@ -189,24 +182,9 @@ class SeveralResults(EachResults, Tables):
         return pd.concat(made, axis=1, names=["response", None])
 
     def summary(self, alpha: Level = None) -> Summary:  # type: ignore[override]
-        """Summary tables: the fits, the coefficients and what the joint intervals promise.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import statecrime
-        >>> res = stabconf.fit("violent + murder ~ poverty + urban", statecrime.load_pandas().data)
-        >>> print(res.summary(alpha=0.2).tables[4])
-        =====================================================
-                   residual scale mean width due to stability
-        -----------------------------------------------------
-        violent              98.5      429.8              0 %
-        murder              1.719      7.554              0 %
-        =====================================================
-        """
+        """Summary tables: the fits, the coefficients and what the joint intervals promise."""
         rows, level, where = self._summary_rows(alpha)
-        made = self._intervals(Asked(rows, [level]))
-        return summarise_several(self, self._design, made, where)
+        return summarise_several(self, self._design, self._intervals(Asked(rows, [level])), where)
 
     def plot_pairs(
         self,

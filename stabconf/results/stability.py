@@ -32,14 +32,6 @@ class StabilityResults(Figures):
         fit with ``standardize=False`` and without intercept); and ``C`` the largest loss over the range of
         the responses. ``attrs`` have the ``bound`` that is used unless another is named, and the formula of
         its ``tau``, with ``a_i = |x_i| / sqrt(2 N lambda)``; None where none applies.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad")
-        >>> res.constants[["rho", "lambda"]].tolist(), res.constants.attrs
-        ([1.0, 0.004978...], {'bound': 'norm', 'tau': 'rho a_i a_N'})
         """
         loss, ridge, unit = self._objective
         spread = float(np.ptp(self._design.y)) / unit
@@ -56,15 +48,6 @@ class StabilityResults(Figures):
         All fits without one row come from paths that start at the fit (theory, section 8.1), with units and
         penalty as they are. Returns ``own_prediction`` and a column per coefficient, each the value with
         the row less the value without it, in units of the response and of the design columns.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
-        >>> res.influence().loc[[137]].round(3)
-             own_prediction  Intercept  income
-        137         -74.824     15.073  -0.018
         """
         left = self._fits.leave_one_out()
         rows, index = self._rows(None)
@@ -95,15 +78,6 @@ class StabilityResults(Figures):
         ``z`` is that response; by default the bounds hold for every one, and are infinite for losses that
         are not Lipschitz. ``bound`` is as in `conf_int_conformal`. Returns a row per new row, a column per
         training row and one, ``"new"``, for the new row itself; in units of the response.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
-        >>> tau = res.tau({"income": [500.0]})
-        >>> tau.shape, round(float(tau["new"].iloc[0]), 1)
-        ((1, 236), 1.2)
         """
         rows, index = self._rows(exog)
         trained = self._rows(None)[0]

@@ -300,15 +300,11 @@ class ObservedResults(Tables):
         asked = some.as_fitted, some.responses_as_fitted(y[known]), random_state
         found = check_rows(self._fits, *asked, self._covariates)
         places = np.flatnonzero(known)
-        values = {
-            "mean_p": np.mean(found.p, axis=0),
-            "ks_p": found.uniformity,
-            "largest": np.max(found.capital, axis=0),
-            "since": list(index[places[found.since]]),
-            "peak": list(index[places[found.peak]]),
-            "since_row": places[found.since],
-            "peak_row": places[found.peak],
-        }
+        at = {"since": places[found.since], "peak": places[found.peak]}
+        values: dict[str, Any] = {"mean_p": np.mean(found.p, axis=0), "ks_p": found.uniformity}
+        values |= {"largest": np.max(found.capital, axis=0)}
+        values |= {name: list(index[rows_at]) for name, rows_at in at.items()}
+        values |= {f"{name}_row": rows_at for name, rows_at in at.items()}
         streams, on_all = list(STREAMS), np.full((2, len(index), len(STREAMS)), np.nan)
         on_all[:, known] = found.p, found.capital
         p_values, paths = (pd.DataFrame(each, index, streams) for each in on_all)
@@ -329,10 +325,11 @@ class ObservedResults(Tables):
         less = any(options.get(name) is not None for name in ("groups", "weights"))
         less |= one.attrs["unit"] == "clusters"
         with quietly():  # said above, by the intervals themselves
+            summary = self._fit_summary()
             if not (less or new is None or one.y is None or np.isnan(one.hits).all()):
                 with suppress(InputError):  # too few rows
                     check = self.check_exchangeability(new, self._model_responses(one, options))
-            return collect(one, groups, self._fit_summary(), about, check)
+        return collect(one, groups, summary, about, check)
 
     def _model_responses(self, shown: Shown, options: Options) -> np.ndarray | None:
         """Responses as the model has them (m,), whatever the units that are shown."""
