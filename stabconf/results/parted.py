@@ -96,8 +96,8 @@ class PartedResults(Coefficients, BaseResults):
         """
         if method not in (None, "auto", "stable"):
             self._refuse(f"method={method!r}", "use method='stable'")
-        made = self.predictor(alpha, side).conf_int_conformal
-        return made(exog, self._level(alpha), "stable", side, **options)
+        made = self.predictor(alpha, side)
+        return made.conf_int_conformal(exog, self._level(alpha), "stable", side, **options)
 
     def summary(self) -> FitSummary:
         """Summary tables: the fit and the coefficients."""

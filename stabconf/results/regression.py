@@ -189,8 +189,7 @@ class ObjectiveResults(StabilityResults):
         Arguments are as in `conf_int_conformal`, with a fixed scale; with ``units`` responses and quantiles
         are in units of the response itself. `Predictive` shows what can be asked.
         """
-        options = {"scale": scale, "n_jobs": n_jobs, "progress": progress}
-        return Predictive(self, exog, options, units)
+        return Predictive(self, exog, {"scale": scale, "n_jobs": n_jobs, "progress": progress}, units)
 
     def _with_penalty(self, strength: float) -> Self:
         """Itself refitted with another strength of the penalty."""

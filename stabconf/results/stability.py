@@ -63,12 +63,9 @@ class StabilityResults(Figures):
         The rows that move it most are named.
         """
         name = "own_prediction" if coefficient is None else coefficient
-        made = self.influence()
+        made, known = self.influence(), ", ".join(self._design.names)
         if name not in made:
-            raise InputError(
-                f"coefficient={coefficient!r} is not in the model: give one of "
-                f"{', '.join(self._design.names)}"
-            )
+            raise InputError(f"coefficient={coefficient!r} is not in the model: give one of {known}")
         what = "its own prediction" if coefficient is None else coefficient
         return draw_influence(self.resid.to_numpy(), made[name], what, self._design.response, ax)
 

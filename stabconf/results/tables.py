@@ -302,7 +302,7 @@ class ObservedResults(Tables):
         places = np.flatnonzero(known)
         at = {"since": places[found.since], "peak": places[found.peak]}
         values: dict[str, Any] = {"mean_p": np.mean(found.p, axis=0), "ks_p": found.uniformity}
-        values |= {"largest": np.max(found.capital, axis=0)}
+        values["largest"] = np.max(found.capital, axis=0)
         values |= {name: list(index[rows_at]) for name, rows_at in at.items()}
         values |= {f"{name}_row": rows_at for name, rows_at in at.items()}
         streams, on_all = list(STREAMS), np.full((2, len(index), len(STREAMS)), np.nan)
