@@ -1,12 +1,12 @@
 """One question to the sets, from a user's frame to labelled numbers.
 
-`BaseResults.conf_int_conformal` comes here: rows that lack a value are set aside, groups and weights become
-peers, options become arrays, and the answer gets the labels of the rows. What is asked of the sets is one
+Rows that lack a value are set aside, groups and weights become peers, options arrays, and the answer,
+intervals or p-values of candidate responses, gets the labels of the rows. What is asked of the sets is one
 record, `Asked`; intervals of the last few questions are kept.
 """
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -14,25 +14,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ..checks import check_alpha, check_one_alpha, is_number
+from ..checks import check_alpha, check_candidates, check_one_alpha, is_number
 from ..data.frames import collected, in_kind
 from ..data.groups import Ranking, as_ranking
 from ..data.response_units import as_units
 from ..errors import AssumptionError, InputError, InputTypeError
 from ..rank import Peers
 from ..sets import METHODS, Intervals, Method, PairScore, cut, make_intervals
-from ..sets.intervals import Pieces
-from .labels import box_frame, interval_frame, level_frame, warn_about, warn_of_thresholds
+from .labels import box_frame, interval_frame, level_frame, moved, warn_about, warn_of_thresholds
 from .options import (
+    Groups,
     New,
     Numbers,
     Options,
+    PerRow,
     Side,
+    Units,
     as_along,
     as_folds,
     as_responses,
     as_scale,
-    given,
 )
 
 if TYPE_CHECKING:
@@ -42,21 +43,18 @@ _NO_DIFFERENCE = {"units", "n_jobs", "progress"}  # options that leave the inter
 _KEPT_CALLS = 4  # calls whose intervals are kept, so that tables, figures and reports make them once,
 _KEPT_ROWS = 100_000  # of at most so many rows
 _FEW = 10  # rows below which intervals are made as fast as they are looked up
+# p-values, and their bounds where there are any, of one row (p,) at candidates (g,), among its ``peers``:
+# (1 or more, g); it is told the design ``along`` and the responses ``z_hat`` (b,) where these are given.
+PValues = Callable[..., np.ndarray]
+BOUNDED = ("p", "p_lo", "p_up", "gap")  # columns of p-values that have bounds
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Design rows in the units of the fit.
+    """Design rows in the units of the fit (m, p), NaN where a value is missing, and weights (m,) or None.
 
     A model with weights (WLS) is fitted to rows times the root of their weight, response included. Its sets
     are found for such rows and divided by the root at the end.
-
-    Attributes
-    ----------
-    X : (m, p) array
-        NaN where a row has a missing value.
-    weight : (m,) array or None
-        None for models without weights.
     """
 
     X: np.ndarray
@@ -90,30 +88,16 @@ class Rows:
 
     def in_own_units(self, intervals: Intervals) -> Intervals:
         """`Intervals` of the rows as fitted in units of the response."""
-        names = ("lower", "upper", "inner_lower", "inner_upper", "surcharge", "tau", "tol", "centre")
-        values = {name: getattr(intervals, name) for name in names}
-        made = {name: value / self.root for name, value in values.items() if value is not None}
-        pieces: dict[int, Pieces] = {
-            i: tuple((low / self.root[i], high / self.root[i]) for low, high in found)
-            for i, found in intervals.pieces.items()
-        }
-        return replace(intervals, **made, pieces=pieces)
+        names = ("surcharge", "tau", "tol", "centre")
+        return moved(intervals, lambda values, rows: values / self.root[rows], names)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What results ask of the sets.
+    """What results ask of the sets: complete new rows, levels, and options as the method takes them.
 
-    Attributes
-    ----------
-    rows : Rows
-        Complete new rows.
-    alphas : list of float
-    method, side : str
-    options : dict
-        Those that were given, by name, as the method takes them.
-    parts : list of (rows, Peers), or None
-        Groups of the new rows, and the training rows that each is ranked among; None for all among all.
+    ``parts`` are groups of the new rows, and the training rows that each is ranked among; None for all
+    among all.
     """
 
     rows: Rows
@@ -146,7 +130,7 @@ def ask_intervals(
 
     ``centre=True`` adds a column for tables and figures: predictions of the fit that made the intervals.
     """
-    options = given(options)
+    options = {name: value for name, value in options.items() if value is not None}
     if hasattr(type(exog), "map_partitions"):  # a frame of dask
         if "to" in options:
             raise InputTypeError(
@@ -159,13 +143,13 @@ def ask_intervals(
     alphas, single = check_alpha(alpha)
     key, kept = _call_pattern(results, exog, alphas, method, side, options), results._kept
     if "unseen" in options:
-        results = results._leaving_unseen(options.pop("unseen"))
+        results = results._copy(_design=results._design.leaving_unseen(options.pop("unseen")))
     transductive, in_range = (_flag(name, options) for name in ("transductive", "in_range"))
     results, rows, index = _transductive(results, exog) if transductive else (results, *results._rows(exog))
     design, formula, weighted = results._design, options.get("conditional"), "weights" in options
     units = options.pop("units", None)
     responses = [(one, as_units(units, one)) for one in results._designs]
-    ranking, complete = prepared(options, results, exog, rows, method, rows.complete)
+    ranking, complete, options = prepared(options, results, exog, rows, method, rows.complete)
     parts = ranking.parts(complete)
     if in_range and (weighted or formula is not None):
         raise InputError(
@@ -189,9 +173,9 @@ def ask_intervals(
         own = responses[place % count]  # level by level
         frames.append(interval_frame(intervals, complete, index, *own, more))
         if centre:
-            found = results._predictions(rows.X)
-            mean = found if count == 1 else found[:, place % count]
-            mean[complete] = mean[complete] if intervals.centre is None else intervals.centre
+            mean = np.atleast_2d(results._predictions(rows.X).T)[place % count]
+            if intervals.centre is not None:
+                mean[complete] = intervals.centre
             frames[-1]["centre"] = own[1].back(mean)
     if count > 1:
         frames = [box_frame(frames[at : at + count]) for at in range(0, len(frames), count)]
@@ -202,10 +186,10 @@ def ask_intervals(
 
 def prepared(
     options: Options, results: "BaseResults", exog: New, rows: Rows, method: str, complete: np.ndarray
-) -> tuple[Ranking, np.ndarray]:
-    """The `Ranking` of new rows, taken out of the options; columns, formulas and callables among the others
-    become arrays, in place. And which of the ``complete`` rows have all that was asked for."""
-    design = results._design
+) -> tuple[Ranking, np.ndarray, Options]:
+    """The `Ranking` of new rows, which of the ``complete`` ones have all that was asked for, and the other
+    options that were given, their columns, formulas and callables made arrays."""
+    design, options = results._design, {name: value for name, value in options.items() if value is not None}
     among = options.pop("groups", None), options.pop("weights", None)
     ranking = as_ranking(*among, design, exog, results.nobs)
     complete = ranking.known(complete)
@@ -218,7 +202,7 @@ def prepared(
     if "z_hat" in options:
         predictions = results._predictions(rows.X)
         options["z_hat"] = as_responses(options["z_hat"], design.frame_of(exog), predictions, complete)
-    return ranking, complete
+    return ranking, complete, options
 
 
 def _flag(name: str, options: Options) -> bool:
@@ -264,3 +248,76 @@ def _is_plain(value: object) -> bool:
     if isinstance(value, (list, tuple)):
         return all(map(_is_plain, value))
     return isinstance(value, (str, bool, np.bool_)) or is_number(value)
+
+
+# p-values of candidates -------------------------------------------------------------------------------
+
+
+def ask_p_values(
+    results: "BaseResults",
+    exog: New,
+    z: Numbers | Sequence[str],
+    names: Sequence[str],
+    values: PValues,
+    units: Units = None,
+    **asked: Any,
+) -> pd.DataFrame:
+    """The frame of ``conformity``, a column per name, indexed by row and candidate; candidates are in
+    ``units``, and ``asked`` is what `_p_values` takes beside."""
+    candidates, given = check_candidates(z, results._design.y)
+    candidates = as_units(units, results._design).candidates(candidates, results._design.response)
+    rows, index = results._rows(exog)
+    each = np.broadcast_to(candidates, (len(rows), len(candidates)))
+    out, pins = _p_values(results, exog, each, len(names), values, **asked)
+    labels = [index.take(np.repeat(np.arange(len(index)), len(given))), list(given) * len(index)]
+    made = pd.DataFrame(
+        np.moveaxis(out, 1, 2).reshape(-1, len(names)),
+        index=pd.MultiIndex.from_arrays(labels, names=[index.name, "z"]),
+        columns=list(names),
+    )
+    made.attrs = {} if pins is None else {"z_hat": pins.tolist()}
+    return made
+
+
+def ask_own_p(
+    results: "BaseResults", exog: New, y: np.ndarray, values: PValues, **asked: Any
+) -> np.ndarray:
+    """p-values of new rows at their own responses (m,), NaN where a row lacks a value."""
+    made, _ = _p_values(results, exog, y[:, None], 1, values, **asked)
+    return made[:, 0, 0]
+
+
+def _p_values(
+    results: "BaseResults",
+    exog: New,
+    candidates: np.ndarray,
+    count: int,
+    values: PValues,
+    groups: Groups = None,
+    weights: PerRow = None,
+    conditional: str | None = None,
+    z_hat: PerRow = None,
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """The first ``count`` of ``values`` at the candidates (m, g) of each row, (m, count, g), and the
+    responses ``z_hat`` of each row (m, b), or None."""
+    rows, _ = results._rows(exog)
+    others = {"groups": groups, "weights": weights, "z_hat": z_hat}
+    if conditional is not None and any(value is not None for value in others.values()):
+        raise InputError("conditional= takes the place of groups, weights and z_hat: drop one of them")
+    known = rows.complete & ~np.isnan(candidates).any(axis=1)
+    asked = {"conditional": conditional, **others}
+    ranking, complete, options = prepared(asked, results, exog, rows, "exact", known)
+    along, told, at_hat = options.get("conditional"), options.get("z_hat"), None
+    if told is not None:
+        at_hat = np.full((len(rows), 1 if told.ndim == 1 else told.shape[1]), np.nan)
+        at_hat[complete] = told.reshape(-1, at_hat.shape[1])
+    places = np.flatnonzero(complete)
+    out = np.full((len(rows), count, candidates.shape[1]), np.nan)
+    for which, peers in ranking.parts(complete):
+        for i, at in enumerate(places[which]):
+            more = {} if along is None else {"along": along.take(slice(i, i + 1))}
+            more |= {} if at_hat is None else {"z_hat": at_hat[at] * rows.root[at]}
+            z = candidates[at] * rows.root[at]
+            found = values(rows.as_fitted[at], z, peers=peers.take(i), **more)
+            out[at] = np.atleast_2d(found)[:count]
+    return out, at_hat

@@ -1,7 +1,6 @@
-"""What all results share: prediction and intervals with labels.
+"""What all results share: prediction and intervals with labels. `tables` and `figures` add to it.
 
-Results put labels on what the array modules compute, check arguments and warn; they compute no numbers
-themselves. `tables`, `observed` and `figures` add to it.
+Results put labels on what the array modules compute, check arguments and warn; they compute no numbers.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -15,11 +14,11 @@ from ..checks import DEFAULT_ALPHA
 from ..data.design import Design, Unseen
 from ..data.response_units import as_units
 from ..data.units import ColumnUnits
-from ..errors import AssumptionError
+from ..errors import AssumptionError, InputTypeError
 from ..sets import METHODS, Intervals, Method, PairScore, UserScore
 from .asking import Asked, Rows, ask_intervals
 from .options import Bound, Folds, Groups, New, Numbers, PerRow, Side, Units
-from .prediction import Prediction
+from .predictive import Prediction
 from .saving import SavedResults
 
 if TYPE_CHECKING:
@@ -32,21 +31,16 @@ _NO_OPTIONS = ("self", "exog", "alpha", "method", "side", "unknown")  # argument
 class BaseResults(SavedResults):
     """Labels on what the array modules compute.
 
-    A subclass is made with ``(model, design, columns)``, which fits it, and has
-
-    - ``_predictions(X)``: predictions (m,) of rows in the units of the fit;
-    - ``_fits``, and in ``_methods`` the methods that these have;
-    - ``_fit_summary()``: summary tables of the fit (see `Tables`).
-
-    It may change ``_intervals(asked)``, ``_rows(exog)``, ``_prediction_columns(exog, units)`` and
-    ``_described()``. Where ``can_refit`` is False, as for a model that others have fitted, ``_refit``
-    refuses.
+    A subclass is made with ``(model, design, columns)``, which fits it, and has ``_predictions(X)`` (m,) of
+    rows in the units of the fit; ``_fits``, and in ``_methods`` the methods that these have; and the parts
+    that `Tables` needs. Where ``can_refit`` is False, as for models that others fitted, ``_refit`` refuses.
     """
 
     model: "ModelSpec | EstimatorSpec"
     _fits: Any
     _predictions: Callable[[np.ndarray], np.ndarray]
     _methods: ClassVar[Mapping[str, Method]] = METHODS
+    _rowless = ""  # why there are no training rows
     can_refit: bool = True  # with another penalty, or with a map learned from other rows
     default_alpha: Numbers = DEFAULT_ALPHA  # of every method, table and figure that is given none
     default_method: str = "auto"
@@ -82,9 +76,8 @@ class BaseResults(SavedResults):
     def predict(self, exog: New = None, units: Units = None) -> pd.Series:
         """Predictions of the training fit, at the training rows by default; NaN where a value is missing.
 
-        They are of the transformed response where the formula transforms it (the Series' name says so),
-        unless ``units`` are given, as in `conf_int_conformal`: a median stays one; the mean of a logarithm
-        becomes a geometric mean.
+        They are of the transformed response where the formula transforms it, unless ``units`` are given, as
+        in `conf_int_conformal`: a median stays one; the mean of a logarithm becomes a geometric mean.
 
         Examples
         --------
@@ -135,11 +128,13 @@ class BaseResults(SavedResults):
     ) -> pd.DataFrame:
         """Conformal prediction intervals for new responses.
 
+        A Series that is given, or that a callable returns, is matched to the rows by label.
+
         Parameters
         ----------
         exog : DataFrame, optional
             New rows; the training design points by default. A frame of dask gives one of dask, made
-            partition by partition when it is computed, by the "stable" or the "split" method at one alpha.
+            partition by partition, by the "stable" or the "split" method at one alpha.
         alpha : float or sequence of float, optional
             Miscoverage, by default ``default_alpha`` (0.05). A sequence gives a column level per alpha.
         method : str
@@ -151,29 +146,25 @@ class BaseResults(SavedResults):
         side : {"two-sided", "upper", "lower"}
             One-sided intervals rank signed residuals; their other end is infinite.
         groups : str or list of str
-            Rank each new row among the training rows of its own group, so that coverage holds within each
-            group: a column, several, or a formula term such as "C(region)", "x > 2" or
-            "pd.cut(x, [0, 1, 2]):sex". All rows are fitted, as without groups. A new row without a group
-            has no interval; groups that training does not have are an error. Terms are code, as formulas
-            are; the name of a column never is.
+            Rank each new row among the training rows of its own group, so that coverage holds within each:
+            a column, several, or a formula term such as "C(region)", "x > 2" or "pd.cut(x, [0, 1, 2]):sex".
+            All rows are fitted. A new row without a group has no interval; groups that training does not
+            have are an error. Terms are code, as formulas are; the name of a column never is.
         weights : str, callable, tuple of two arrays or array
-            Likelihood ratios of a shift of the covariates between training and new rows, up to a constant:
-            a column, a callable of a frame, arrays ``(training, new)``, or one array of both, training
-            rows first. A Series is matched to the rows by label. Coverage then holds under the shift. Not
-            for "cross" and "cv+".
+            Likelihood ratios of a shift of the covariates between training and new rows, up to a constant,
+            under which coverage then holds: a column, a callable of a frame, arrays ``(training, new)``, or
+            one array of both, training rows first. Not for "cross" and "cv+".
         conditional : str
             A formula such as "~ C(region) + cr(age, df=4)": coverage then holds within every group that its
-            columns can indicate, overlapping ones too, and under every shift of the rows that they span;
-            widths follow them. Scores are regressed on these columns at level 1 - alpha. With all the data
-            for LAD, quantile and Huber loss, with ``method="split"`` for every loss; instead of ``groups``
-            and ``weights``.
+            columns can indicate, overlapping ones too, and under every shift that they span, for scores are
+            regressed on them at level 1 - alpha. For LAD, quantile and Huber loss, with ``method="split"``
+            for every loss; instead of ``groups`` and ``weights``.
         scale : str, True or callable
-            Divide residuals by a scale, so that widths follow it. A fixed one for all but
-            "interpolation": a column with positive values, or a callable of a frame that returns them (a
-            Series is matched by label). A learned one for methods that hold rows out: a
-            formula such as "~ x1" of what it depends on (True for the columns of the model), on which the
-            logarithms of the sizes of residuals are regressed by least squares. For widths that follow the
-            data with all rows use `stabconf.fit_quantiles`.
+            Divide residuals by a scale, so that widths follow it. A fixed one for all but "interpolation":
+            a column with positive values, or a callable of a frame that returns them. A learned one for
+            methods that hold rows out: a formula such as "~ x1" (True for the columns of the model), on
+            which the logarithms of the sizes of residuals are regressed by least squares. For widths that
+            follow the data with all rows use `stabconf.fit_quantiles`.
         score : {"absolute", "squared", "dual"}, UserScore or PairScore
             What of a residual is ranked, for the methods that take ``scale``: its size, or a function of
             one's own, of the residual (`UserScore`) or of response and prediction (`PairScore`). "squared"
@@ -184,79 +175,67 @@ class BaseResults(SavedResults):
             for losses with curvature, else "norm". "paper" is the paper's constant with the norm of the new
             row in it, 2 rho a_i a_N (see ``res.constants``). "dual" is the duality gap, for "replace_one"
             and "batch" with a smooth loss: it rules out responses around ``z_hat``. Above 10,000 new rows
-            their norms are rounded up by at most 0.4 %, which makes the part of the width that is owed to
-            stability larger by about as much.
+            their norms are rounded up by at most 0.4 %, and so is what stability adds to the width.
         inner : bool
-            Add ``inner_lower``, ``inner_upper``, an interval contained in the exact set; for the methods
-            that take ``bound``.
-        tol : float
-            By how much an interval may be wider than the exact one at each end, relative to the scale of
-            the response (default 1e-6): for "root", and for "exact" with losses whose slope bends
-            (log-cosh, pseudo-Huber, linex, power).
-        budget : int
-            Fits per row that "exact" may spend with these losses where an end is hard to find (default 50).
-            Values that cannot be ruled out by then stay in the interval.
+            Add ``inner_lower``, ``inner_upper``, an interval within the exact set, with a ``bound``.
+        tol, budget : float, int
+            By how much an end may lie outside the exact one, relative to the scale of the response (default
+            1e-6): for "root", and for "exact" with losses whose slope bends (log-cosh, pseudo-Huber, linex,
+            power). Fits per row that "exact" may spend with these where an end is hard to find (default
+            50); values that are not ruled out by then stay in the interval.
         z_hat : float, "prediction" or callable
             Response at which the new row joins the fit of "replace_one"; a callable is given ``exog`` and
-            returns one per row (a Series is matched by label). For "batch" a list of them.
-        queries : int or sequence of float
-            Responses between which "interpolation" interpolates the fit (default 8).
-        points, calibration : int, float
-            Candidates of "grid" (default 200), share of the training rows that calibrate "split" (default
-            0.5).
+            returns one per row. For "batch" a list of them.
+        queries, points : int or sequence of float, int
+            Responses between which "interpolation" interpolates the fit (default 8), or their number;
+            candidates of "grid" (default 200).
+        calibration, random_state : float, int or Generator
+            Share of the training rows that calibrate "split" (default 0.5); what decides which rows go
+            where in "split", "cross" and "cv+" (default 0).
         folds : int or str
             Number of folds of "cross" and "cv+" (default 10). Or the column of clusters whose rows depend
             on each other (or a label per training row), for "split" and "cv+": a cluster is held out
             whole, all clusters count alike, and coverage is that of a row of a new cluster.
-        random_state : int or numpy Generator
-            Decides which rows go where in "split", "cross" and "cv+" (default 0).
         transductive : bool
             Learn the design map (stateful transforms, column means and scales) from the training and the
-            new rows together, which treats them alike. Centre and scale of the response stay those of the
-            training rows.
+            new rows together. Centre and scale of the response stay those of the training rows.
         unseen : {"raise", "nan"}
-            What is done with rows of a level that training did not have, or beyond the knots of its
-            splines; by default as `stabconf.fit` was told.
+            As in `stabconf.fit`, by default as given there.
         in_range : bool
-            Leave out responses beyond the range of the training ones. No end is then infinite on a side
-            that was asked for, and coverage is less by at most 2 / (n + 1), or 1 / (n + 1) where the
-            interval has one side (within groups with the n of the smallest).
+            Leave out responses beyond the range of the training ones, so that no end that was asked for is
+            infinite. Coverage is less by at most 2 / (n + 1), or 1 / (n + 1) with one side (within groups
+            with the n of the smallest).
         units : {"response"} or pair of functions
             "response" gives the ends in units of ``y`` where the formula's left side is ``np.log(y)``, or
             log1p, log10, log2 or sqrt. Others need a pair of increasing functions, there and back:
             ``units=(np.cbrt, lambda z: z**3)``. Coverage stays as it is.
-        n_jobs : int
-            Workers that share the rows of "exact", or the fits of methods that refit; -1 for one per
-            core. They are joblib's: processes, or what ``joblib.parallel_config`` says, a cluster say.
-        progress : bool
-            Show a progress bar; by default only in a terminal, once the work takes long.
+        n_jobs, progress : int, bool
+            Workers of joblib that share the rows of "exact", or the fits of methods that refit; -1 for one
+            per core. They are processes, or what ``joblib.parallel_config`` says. A progress bar comes by
+            default only in a terminal, once the work takes long.
         to : {"pandas", "polars", "pyarrow"}
-            Kind of the frame that is returned, by default pandas whatever ``exog`` is: only there can the
-            guarantee stand beside the numbers, in ``attrs``.
+            Kind of the frame that is returned; only pandas has the guarantee beside it, in ``attrs``.
         **unknown
             Anything else is an error that names the options of the method.
 
         Returns
         -------
         DataFrame
-            ``lower`` and ``upper`` on the index of ``exog``; NaN where a row has a missing value. Its
-            ``attrs`` hold method, guarantee, under ``promise`` the coverage in it (NaN where none is
-            certified), the share of the width that is owed to stability, under ``tol`` by how much an
-            interval may be wider than the exact one at an end, at most (None where unknown), under
-            ``loose`` the same for rows where it is larger than for most, by row label, under ``pieces`` the
-            parts of those sets that are not intervals, by row label, and under ``empty`` the labels of rows
-            whose set is empty (their ends are NaN).
+            ``lower`` and ``upper`` on the index of ``exog``; NaN where a row has a missing value. Among its
+            ``attrs`` are the method, the ``guarantee`` and the coverage in it, ``promise`` (NaN where none
+            is certified), and the share of the width that is owed to stability; under ``tol`` how far an
+            end may lie outside the exact one, at most (None where unknown); and by row label, under
+            ``loose`` the same where it is larger than for most, under ``pieces`` the parts of sets that are
+            not intervals, and under ``empty`` the rows whose set is empty (their ends are NaN).
 
         Examples
         --------
         >>> import stabconf
         >>> from statsmodels.datasets import engel
-        >>> data = engel.load_pandas().data
-        >>> res = stabconf.fit("foodexp ~ income", data, loss="huber")
-        >>> res.conf_int_conformal({"income": [500.0, 1000.0]}, alpha=0.1).round(0)
+        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
+        >>> res.conf_int_conformal({"income": [500.0]}, alpha=0.1).round(0)
            lower  upper
         0  215.0  528.0
-        1  479.0  791.0
         """
         options = {name: value for name, value in locals().items() if name not in _NO_OPTIONS} | unknown
         return ask_intervals(self, exog, self._level(alpha), method or self.default_method, side, options)
@@ -288,7 +267,7 @@ class BaseResults(SavedResults):
         asked |= {} if side == "two-sided" else {"side": side}
         return Prediction(self, exog, self._level(alpha), asked)
 
-    # What a subclass has ---------------------------------------------------------------------------
+    # What a subclass may change --------------------------------------------------------------------
 
     def _intervals(self, asked: Asked) -> list[Intervals]:
         """One `Intervals` per alpha."""
@@ -329,6 +308,8 @@ class BaseResults(SavedResults):
 
     def _new_rows(self, exog: New) -> tuple[np.ndarray, pd.Index]:
         """Design rows in the units of the fit (m, p), NaN where incomplete, and their index."""
+        if exog is None and self._rowless:
+            raise InputTypeError(f"{self._rowless}: give new rows as exog")
         if exog is None:
             return self._X, self._design.index
         X, index = self._design.new_rows(exog)
@@ -352,10 +333,6 @@ class BaseResults(SavedResults):
                 f"{what} fits the model again, which {type(self).__name__} cannot ({self._described()}): "
                 "use the results of stabconf.fit(formula, data, loss=..., penalty=...)"
             )
-
-    def _leaving_unseen(self, unseen: Unseen) -> Self:
-        """Itself, with another answer to new rows that the design cannot place."""
-        return self._copy(_design=self._design.leaving_unseen(unseen))
 
     def _copy(self, **changes: Any) -> Self:
         """The same, but for some attributes; what is cached is shared."""

@@ -11,19 +11,12 @@ import pandas as pd
 from ..data.design import Design
 from ..data.units import ColumnUnits
 from ..errors import InputError, InputTypeError
-from ..sets import (
-    ESTIMATOR_METHODS,
-    TAUS,
-    EstimatorFits,
-    Score,
-    estimator_conformity,
-    refit_p,
-    tau_in_words,
-)
+from ..sets import ESTIMATOR_METHODS, Score
+from ..sets.estimator import TAUS, EstimatorFits, estimator_conformity, refit_p, tau_in_words
 from ..sets.quality import errors_of
 from ..sets.request import check_side
 from ..show.summary import FitSummary, summarise_estimator
-from .candidates import BOUNDED, PValues, ask_p_values
+from .asking import BOUNDED, PValues, ask_p_values
 from .figures import Figures
 from .options import New, Numbers, PerRow, Side, Units, as_responses, shows_options
 
@@ -76,10 +69,15 @@ class EstimatorResults(FittedResults):
     >>> import stabconf
     >>> from sklearn.linear_model import Ridge
     >>> from statsmodels.datasets import engel
-    >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, estimator=Ridge())
+    >>> data = engel.load_pandas().data
+    >>> res = stabconf.fit("foodexp ~ income", data, estimator=Ridge(), tau="estimate")
     >>> ends = res.conf_int_conformal({"income": [500.0]}, alpha=0.1)
     >>> ends.attrs["method"], ends.attrs["certified"]
     ('split', True)
+    >>> res.conformity({"income": [500.0]}, z=[250.0]).round(3).to_numpy().tolist()
+    [[0.114, 0.081, 0.322, 0.242]]
+    >>> res.tau({"income": [500.0]}).shape
+    (1, 236)
     """
 
     _methods = ESTIMATOR_METHODS
@@ -109,16 +107,6 @@ class EstimatorResults(FittedResults):
         Returns ``p``, bounds ``p_lo`` and ``p_up`` from the fit with the new row at ``z_hat``, which hold
         if tau does (without tau they are 0 and 1; with several ``z_hat`` they are the best), and their
         ``gap``, by row and ``z``. All else is as in `conf_int_conformal`.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from sklearn.linear_model import Ridge
-        >>> from statsmodels.datasets import engel
-        >>> data = engel.load_pandas().data
-        >>> res = stabconf.fit("foodexp ~ income", data, estimator=Ridge(), tau="estimate")
-        >>> res.conformity({"income": [500.0]}, z=[250.0]).round(3).to_numpy().tolist()
-        [[0.114, 0.081, 0.322, 0.242]]
         """
         p_values = self._p_of(side, n_jobs, progress)
         values = partial(estimator_conformity, p_values, self._fits, Score.of(side))
@@ -128,18 +116,7 @@ class EstimatorResults(FittedResults):
         """The stability bounds in use: how far predictions move when the new response is replaced.
 
         ``z_hat`` is the response of the new row in the fit that moves, which matters to ``tau="estimate"``
-        alone. Returns a row per new row, a column per training row and one, ``"new"``, for the new row
-        itself; in units of the response.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from sklearn.linear_model import Ridge
-        >>> from statsmodels.datasets import engel
-        >>> data = engel.load_pandas().data
-        >>> res = stabconf.fit("foodexp ~ income", data, estimator=Ridge(), tau="norm/n")
-        >>> res.tau({"income": [500.0]}).shape
-        (1, 236)
+        alone. Returns what `Results.tau` does.
         """
         rows, index = self._rows(exog)
         complete = rows.complete

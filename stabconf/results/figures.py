@@ -1,7 +1,4 @@
-"""Every figure that results can draw, beside the tables and reports of `tables`.
-
-Options go through to ``conf_int_conformal``, so whatever method it has, these have.
-"""
+"""Every figure that results can draw, beside the tables and reports of `tables`."""
 
 from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias
@@ -19,18 +16,10 @@ from ..show.plots.candidate_plots import draw_conformity
 from ..show.plots.curve_plots import draw_coverage, draw_coverage_by, draw_stability
 from ..show.plots.row_plots import draw_intervals
 from ..show.plots.spread_plots import draw_residuals, draw_widths
-from .observed import ObservedResults
-from .options import Bound, Level, New, Numbers, PerRow, Side, Units, given
-from .showing import (
-    as_penalties,
-    check_judged,
-    evenly,
-    known_responses,
-    shown_of,
-    shown_of_levels,
-    stability_path,
-)
-from .tables import By
+from ..show.shown import Shown
+from .options import Bound, Level, New, Numbers, PerRow, Side, Units
+from .showing import as_penalties, evenly, known_responses, shown_of, shown_of_levels, stability_path
+from .tables import By, ObservedResults
 
 Axes: TypeAlias = Any  # matplotlib's, which only figures import
 
@@ -75,9 +64,8 @@ class Figures(ObservedResults):
         >>> import stabconf
         >>> from statsmodels.datasets import engel
         >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
-        >>> ax = res.plot_intervals(x="income", alpha=0.1)
-        >>> ax.get_xlabel(), ax.get_ylabel()
-        ('income', 'foodexp')
+        >>> res.plot_intervals(x="income", alpha=0.1).get_ylabel()
+        'foodexp'
         """
         shown = shown_of(self, new, alpha, response, options)
         return draw_intervals(shown, None if x is None else self._column(shown.frame, x), x, ax)
@@ -87,17 +75,8 @@ class Figures(ObservedResults):
     ) -> Axes:
         """Responses less predictions, over the predictions or over ``x``, a column or a term.
 
-        They show what the fit has missed. Bars are medians and quartiles of parts of the rows: medians that
-        leave 0 show a shape that the formula lacks, quartiles that widen a spread that
-        `stabconf.fit_quantiles` can follow.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data)
-        >>> res.plot_residuals().get_ylabel()
-        'foodexp less its prediction'
+        Bars are medians and quartiles of parts of the rows: medians that leave 0 show a shape that the
+        formula lacks, quartiles that widen a spread that `stabconf.fit_quantiles` can follow.
         """
         frame = self._design.frame_of(new)
         y = known_responses(self._design, new, response)
@@ -121,14 +100,6 @@ class Figures(ObservedResults):
 
         ``new`` is one row. ``z`` are the candidates, by default 201 of them about the set, or 41 for an
         estimator, which is refitted at each. All else is as in `conformity`; ``z_hat`` are marked.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad")
-        >>> res.plot_conformity({"income": [500.0]}, alpha=0.1).get_xlabel()
-        'candidate for foodexp'
         """
         shown = shown_of(self, new, alpha, None, {"method": self._full_sets, "side": side})
         if len(shown.frame) != 1 or np.isnan(shown.lower).any():
@@ -144,16 +115,15 @@ class Figures(ObservedResults):
         else:
             candidates = np.sort(check_candidates(z, self._design.y)[0])
             candidates = own.candidates(candidates, self._design.response)
-        p = self.conformity(new, candidates, side, **given({"bound": bound, "z_hat": z_hat}))
+        given = {name: value for name, value in (("bound", bound), ("z_hat", z_hat)) if value is not None}
+        p = self.conformity(new, candidates, side, **given)
         # Without bounds the curve itself stands for them.
         exact, low, high = (p.get(name, p["p"]).to_numpy() for name in ("p", "p_lo", "p_up"))
         pieces = next(iter(shown.attrs["pieces"].values()), [(lower, upper)])
         (pinned,) = p.attrs.get("z_hat", [()])
-        places = [candidates, pieces, shown.mean[0], pinned]
-        made: list[Any] = [own.back(each) for each in places]
-        candidates, pieces, mean, pinned = made
-        labels = shown.attrs["alpha"], float(mean), own.response
-        return draw_conformity(candidates, exact, low, high, pieces, *labels, ax, pinned)
+        back: Any = own.back
+        labels = shown.attrs["alpha"], float(back(shown.mean[0])), own.response
+        return draw_conformity(back(candidates), exact, low, high, back(pieces), *labels, ax, back(pinned))
 
     def plot_widths(
         self, new: New = None, by: By = None, alpha: Level = None, ax: Axes = None, **options: Any
@@ -161,14 +131,6 @@ class Figures(ObservedResults):
         """The distribution of the widths: a histogram, or by group a box (5, 25, 50, 75, 95 %) and points.
 
         Arguments are those of `width_report`; several groupings are crossed.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
-        >>> [label.get_text() for label in res.plot_widths(by={"income": 2}).get_yticklabels()]
-        ['[377.1, 884]\\n(n = 118)', '(884, 4958]\\n(n = 117)']
         """
         labels, name = crossed(self._groups(new, by))
         shown = shown_of(self, new, alpha, None, options)
@@ -185,18 +147,8 @@ class Figures(ObservedResults):
         """Mean width of exact, stable and ball intervals over penalties; the fit's own is marked.
 
         Refits with each of the ``penalties``, by default from 0.001 to 10, for ``new`` rows, by default up
-        to 100 of the training design points. Choosing one by this figure uses the rows that the intervals
-        rest on: `stabconf.select_penalty` chooses without harm to the guarantee. The right axis has the
-        share of the stable width that is owed to stability.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad")
-        >>> ax = res.plot_stability(penalties=[0.01, 0.1, 1.0], alpha=0.1)
-        >>> [line.get_label() for line in ax.get_lines()]
-        ['exact', 'stable', 'ball', 'this fit: 0.01']
+        to 100 of the training design points. The right axis has the share of the stable width that is owed
+        to stability. To choose a penalty without harm to the guarantee use `stabconf.select_penalty`.
         """
         if not hasattr(self, "_with_penalty"):
             raise AssumptionError(
@@ -225,8 +177,8 @@ class Figures(ObservedResults):
         """Coverage of known responses against what was asked for: over levels, or by group.
 
         The band, or with ``by`` the bar, is where the coverage falls in 95 % of samples (of the training
-        rows and as many new ones) if intervals cover as promised; `WidthReport` says more. With ``weights``
-        there is none. With ``by`` and ``conditional`` the plain intervals are drawn beside.
+        rows and as many new ones) if intervals cover as promised; with ``weights`` there is none. With
+        ``by`` and ``conditional`` the plain intervals are drawn beside.
 
         Parameters
         ----------
@@ -248,34 +200,30 @@ class Figures(ObservedResults):
         """
         unseen = "coverage is of rows that the fit has not seen; give them as new"
         known_responses(self._design, new, response, unseen)
-        if by is not None:
-            if alphas is not None:
-                raise InputError("alphas= is for the figure over levels: with by= give one alpha")
-            return self._plot_coverage_by(new, by, alpha, response, ax, options)
-        if alpha is not None:
-            raise InputError(
-                f"alpha={alpha!r}: the figure is over levels; give them as alphas, or give by="
-            )
-        own, _ = check_alpha(self.default_alpha)
-        wanted = sorted({*_LEVELS, *own}) if alphas is None else sorted(set(check_alpha(alphas)[0]))
-        levels = shown_of_levels(self, new, wanted, response, options)
-        check_judged(levels[0])
-        return draw_coverage(coverage_table(levels), ax)
-
-    def _plot_coverage_by(
-        self, new: New, by: By, alpha: Level, response: Any, ax: Axes, options: dict[str, Any]
-    ) -> Axes:
+        if by is None:
+            if alpha is not None:
+                raise InputError(
+                    f"alpha={alpha!r}: the figure is over levels; give them as alphas, or give by="
+                )
+            own, _ = check_alpha(self.default_alpha)
+            wanted = sorted({*_LEVELS, *own}) if alphas is None else sorted(set(check_alpha(alphas)[0]))
+            levels = shown_of_levels(self, new, wanted, response, options)
+            _check_judged(levels[0])
+            return draw_coverage(coverage_table(levels), ax)
+        if alphas is not None:
+            raise InputError("alphas= is for the figure over levels: with by= give one alpha")
         labels, name = crossed(self._groups(new, by))
         kinds = {"coverage": options}
         if options.get("conditional") is not None:
             kinds = {"plain": {**options, "conditional": None}, f"along {options['conditional']}": options}
-        shown = {kind: shown_of(self, new, alpha, response, each) for kind, each in kinds.items()}
-        first = next(iter(shown.values()))
-        check_judged(first)
         groups = pd.DataFrame({name: labels})
-        return draw_coverage_by(
-            {kind: each.report(groups) for kind, each in shown.items()}, first.attrs, ax
-        )
+        reports: dict[str, pd.DataFrame] = {}
+        for kind, each in kinds.items():
+            shown = shown_of(self, new, alpha, response, each)
+            if not reports:
+                _check_judged(shown)
+            reports[kind] = shown.report(groups)
+        return draw_coverage_by(reports, shown.attrs, ax)
 
     def _column(self, frame: pd.DataFrame, x: Any) -> Any:
         """A column of the frame, or the value of a term."""
@@ -287,6 +235,15 @@ class Figures(ObservedResults):
         if len(values) != 1:
             raise InputError(f"x={x!r} has {len(values)} parts: give one column or term")
         return values[0]
+
+
+def _check_judged(shown: Shown) -> None:
+    """Refuse rows whose coverage cannot be told."""
+    if np.isnan(shown.hits).all():
+        raise InputError(
+            f"none of the {len(shown.hits)} new rows has both an interval and a response: give "
+            "complete rows"
+        )
 
 
 def _candidates(lower: float, upper: float, prediction: float, y: np.ndarray, count: int) -> np.ndarray:

@@ -7,7 +7,7 @@ import copy
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from .parted import PartedResults
 from .quantiles import QuantileResults
 from .regression import ModelSpec, Results
 from .several import SeveralResults
+
+Made = TypeVar("Made")
 
 
 def fit(
@@ -56,25 +58,19 @@ def fit(
     fixed: the response is centred by its median (quantile loss: by that quantile) and divided by its
     quartile distance / 1.349; numeric columns are centred and divided by their standard deviation;
     categories and two-valued columns count as balanced indicators, however rare they are. The intercept is
-    shrunk too, towards the centre of the response.
-
-    The paper's objective, the mean loss over the n + 1 rows plus ``lambda |b|^2``, is this one with
-    ``penalty = 2 * lambda * (n + 1) / n``, ``standardize=False`` and a formula without intercept;
-    ``res.constants`` has its lambda.
+    shrunk too, towards the centre of the response. ``res.constants`` says how the paper's lambda follows.
 
     Parameters
     ----------
     formula : str
-        A patsy formula, ``"y ~ x1 + bs(x2, df=4) + C(g)"``. It sees the columns of ``data`` and the
-        names of the calling scope. A Series of the calling scope is matched to the rows by label and is a
-        column like others; an array goes by position. Formulas are code: use only those that you trust.
-        Each term on the left is a response: ``"y1 + y2 ~ x"`` fits both, with coefficients of their own
-        and intervals that hold jointly. Their sum is ``"I(y1 + y2) ~ x"``.
+        A patsy formula, ``"y ~ x1 + bs(x2, df=4) + C(g)"``. It sees the columns of ``data`` and the names
+        of the calling scope, a Series of which is matched to the rows by label; an array goes by position.
+        Formulas are code: use only those that you trust. Each term on the left is a response: ``"y1 + y2 ~
+        x"`` fits both, with intervals that hold jointly. Their sum is ``"I(y1 + y2) ~ x"``.
     data : DataFrame or mapping of columns
-        It is copied, so that the results stay as they are if it is changed later. Columns of numbers with
-        some cells of text, and dates, are refused unless the formula says that they are categories,
-        ``C(g)``. A dask frame is fitted partition by partition, more rows than memory holds, with a ridge
-        penalty and any loss but "linex" and "power".
+        It is copied. Columns of numbers with some cells of text, and dates, are refused unless the formula
+        says that they are categories, ``C(g)``. A dask frame is fitted partition by partition, more rows
+        than memory holds, with a ridge penalty and any loss but "linex" and "power".
     loss : str or Loss
         "squared", "lad", "quantile", "huber", "pseudo_huber", "logcosh", "linex", "power", or an object
         such as ``stabconf.Huber(1.345)``, whose parameters are in units of the residual scale, as in
@@ -94,12 +90,10 @@ def fit(
     solver : {"auto", "newton", "scipy", "statsmodels"}
         "newton" is the default. "scipy" solves the same problem with `scipy.optimize`: LAD and quantile
         loss without a ridge part as a linear programme (HiGHS), all else by trust regions. "statsmodels"
-        is its QuantReg, for LAD and quantile loss with ``penalty=0``. All three reach the same minimiser
-        and certificate, and methods that refit use the one asked for.
-    tol : float
-        Relative duality gap at which the fit counts as converged.
-    max_iter : int
-        Steps of the solver, at the most; a ConvergenceWarning says where they do not do.
+        is its QuantReg, for LAD and quantile loss with ``penalty=0``. All reach the same minimiser and
+        certificate, and methods that refit use the one asked for.
+    tol, max_iter : float, int
+        Relative duality gap at which the fit counts as converged; steps of the solver, at the most.
     estimator : object, optional
         Anything with ``fit(X, y)`` and ``predict(X)``, a scikit-learn regressor say, instead of a loss and
         a penalty. It is given the design columns but for the intercept, and is copied, never changed.
@@ -107,10 +101,9 @@ def fit(
         How far each prediction of the estimator moves, at most, when the response of one row is replaced;
         for ``method="replace_one"`` and "batch", and taken on trust. In units of the response: one number,
         an array of the training rows' bounds and then the new row's (n + 1,), or a callable of the
-        training features (n, p) and the new row's (1, p) that returns them; or by the names of what the
-        paper tries, "norm/n", "iterations*norm/n" and "norm/10", of the norms of the feature rows.
-        "estimate" measures it for each new row: twice the largest movement over refits at 5 responses
-        from below to above all responses, which is estimated and not certified.
+        training features (n, p) and the new row's (1, p) that returns them; or what the paper tries,
+        "norm/n", "iterations*norm/n" and "norm/10", of the norms of the feature rows. "estimate", which is
+        not certified, is twice the largest movement over refits at 5 responses from below to above all.
 
     Returns
     -------
@@ -122,15 +115,14 @@ def fit(
     --------
     >>> import stabconf
     >>> from statsmodels.datasets import engel
-    >>> data = engel.load_pandas().data
-    >>> res = stabconf.fit("foodexp ~ income", data)
+    >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data)
     >>> res.params.round(3)
     Intercept    92.136
     income        0.548
     Name: params, dtype: float64
     """
     given = dict(locals())
-    return _fit(caller_scope(1), given)
+    return fit_in_scope(caller_scope(1), **given)
 
 
 _DEFAULTS: Options = {**(fit.__kwdefaults__ or {})}
@@ -152,18 +144,16 @@ def fit_quantiles(
 ) -> QuantileResults:
     """Fit quantile regressions whose results give conformal intervals that follow the data.
 
-    As R's ``rq`` takes several taus. The band between a low and a high quantile is wide where responses are
-    spread out. Conformalised on all the data (theory, section 7), it covers with the probability asked for,
-    whatever the quantile fits are worth.
+    The band between a low and a high quantile is wide where responses are spread out. Conformalised on all
+    the data (theory, section 7), it covers with the probability asked for, whatever the fits are worth.
 
     Parameters
     ----------
     quantiles : float or sequence of float
         Levels between 0 and 1.
     formula, data, penalty, l1_ratio, standardize, missing, unseen, solver, tol, max_iter
-        As in `stabconf.fit`, but the default penalty is 0.001; each fit is that of
-        ``fit(loss=stabconf.Quantile(level))`` with that penalty, and shrinks towards the quantile of its
-        own level.
+        As in `stabconf.fit`, but the default penalty is 0.001: each fit is that of
+        ``fit(loss=stabconf.Quantile(level))``, and shrinks towards the quantile of its own level.
 
     Examples
     --------
@@ -176,20 +166,20 @@ def fit_quantiles(
     income       0.34   0.56   0.69
     """
     given = dict(locals())
-    return _fit_quantiles(caller_scope(1), given)
+    values, _ = check_shares(quantiles, "quantiles", "levels", "such as (0.05, 0.5, 0.95)")
+    levels = tuple(sorted(values))
+    if len(set(levels)) < len(levels):
+        raise InputError(f"quantiles={quantiles!r} has a level twice: give each once")
+    central = Quantile(min(levels, key=lambda level: abs(level - 0.5)))
+    model, design, columns = _prepare(caller_scope(1), central, given)
+    return _converged(QuantileResults(replace(model, quantiles=levels), design, columns))
 
 
 def fit_in_scope(scope: Mapping[str, Any], formula: str, data: Table, **options: Any) -> Any:
     """`fit` with the names that the formula sees besides the columns."""
-    return _fit(scope, {**_DEFAULTS, **options, "formula": formula, "data": data})
-
-
-def _fit(
-    scope: Mapping[str, Any], given: Options
-) -> Results | EstimatorResults | SeveralResults | PartedResults:
-    """`fit`, all of whose arguments are given."""
+    given = {**_DEFAULTS, **options, "formula": formula, "data": data}
     estimator, tau = given["estimator"], given["tau"]
-    by_loss, data = estimator is None and tau is None, given["data"]
+    by_loss = estimator is None and tau is None
     if by_loss and hasattr(type(data), "map_partitions"):  # a frame of dask
         data = TableParts.of_dask(data)
     if isinstance(data, TableParts):
@@ -204,13 +194,9 @@ def _fit(
         return EstimatorResults(spec, design, columns)
     names = design.responses_named
     if len(names) == 1:
-        results = Results(model, design, columns)
-        _check_converged(results)
-        return results
+        return _converged(Results(model, design, columns))
     model = replace(model, endog_names=" + ".join(names), responses=tuple(names))
-    joint = SeveralResults(model, design, columns)
-    _check_converged(*joint.components.values())
-    return joint
+    return _converged(SeveralResults(model, design, columns))
 
 
 def _fit_parts(scope: Mapping[str, Any], given: Options, parts: TableParts) -> PartedResults:
@@ -222,19 +208,7 @@ def _fit_parts(scope: Mapping[str, Any], given: Options, parts: TableParts) -> P
     _warn_of_constants(design, constant)
     _warn_of_constant_response(design)
     model = _spec(design, as_loss(given["loss"]), given)
-    results = PartedResults(model, design, columns, rows)
-    _check_converged(results)
-    return results
-
-
-def _fit_quantiles(scope: Mapping[str, Any], given: Options) -> QuantileResults:
-    """`fit_quantiles`, all of whose arguments are given."""
-    levels = _check_levels(given["quantiles"])
-    central = Quantile(min(levels, key=lambda level: abs(level - 0.5)))
-    model, design, columns = _prepare(scope, central, given)
-    results = QuantileResults(replace(model, quantiles=levels), design, columns)
-    _check_converged(*results._each.values())
-    return results
+    return _converged(PartedResults(model, design, columns, rows))
 
 
 def _prepare(
@@ -262,8 +236,7 @@ def _prepare(
 def _check_solving(given: Options) -> None:
     """Check what is asked of the solver, and of the penalty."""
     as_penalty(given["penalty"], given["l1_ratio"])
-    names = ("standardize", "solver", "tol", "max_iter")
-    standardize, solver, tol, max_iter = (given[name] for name in names)
+    standardize, solver, tol, max_iter = map(given.get, ("standardize", "solver", "tol", "max_iter"))
     if not isinstance(standardize, (bool, np.bool_)):
         raise InputTypeError(f"standardize={standardize!r} is not a flag: give True or False")
     if solver not in SOLVERS:
@@ -277,28 +250,20 @@ def _check_solving(given: Options) -> None:
 def _spec(design: Design, loss: Loss, given: Options) -> ModelSpec:
     """The spec of a fit."""
     penalty = as_penalty(given["penalty"], given["l1_ratio"])
-    solving = {name: given[name] for name in ("missing", "solver", "tol", "max_iter")}
-    return ModelSpec(
-        given["formula"],
-        loss,
-        penalty,
-        bool(given["standardize"]),
-        **solving,
-        endog_names=design.response,
-        exog_names=list(design.names),
-    )
+    plain = {name: given[name] for name in ("formula", "missing", "solver", "tol", "max_iter")}
+    made: Options = {"standardize": bool(given["standardize"]), "loss": loss, "penalty": penalty}
+    return ModelSpec(**plain, **made, endog_names=design.response, exog_names=list(design.names))
 
 
 def _warn_of_constants(design: Design, constant: np.ndarray) -> None:
     """One warning that names constant columns."""
     if constant.any():
-        columns = [name for name, is_constant in zip(design.names, constant, strict=True) if is_constant]
-        are, tells = "is", "its effect cannot be learned"
+        columns = list(np.array(design.names, dtype=object)[constant])
+        what = "is constant in training, so its effect cannot be learned"
         if len(columns) > 1:
-            are, tells = "are", "nothing of their effect can be learned"
+            what = "are constant in training, so nothing of their effect can be learned"
         warn_user(
-            f"{listed(columns, 'column')} of the design {are} constant in training, so {tells}: drop the "
-            "term if that is not meant",
+            f"{listed(columns, 'column')} of the design {what}: drop the term if that is not meant",
             DataWarning,
         )
 
@@ -312,10 +277,10 @@ def _warn_of_constant_response(design: Design) -> None:
         )
 
 
-def _check_converged(*fits: Results | PartedResults) -> None:
-    """Warn of each fit that did not reach its tolerance."""
-    for results in fits:
-        model, solution = results.model, results._fitted.solution
+def _converged(results: Made) -> Made:
+    """The results, with a warning of each fit that did not reach its tolerance."""
+    for fitted in getattr(results, "_each", {"": results}).values():
+        model, solution = fitted.model, fitted._fitted.solution
         if not solution.success:
             warn_user(
                 f"the fit of {model.loss.describe()} did not converge in {solution.nit} steps "
@@ -323,12 +288,4 @@ def _check_converged(*fits: Results | PartedResults) -> None:
                 "penalty; intervals stay valid but are wider",
                 ConvergenceWarning,
             )
-
-
-def _check_levels(quantiles: Any) -> tuple[float, ...]:
-    """Levels as an ascending tuple, each once."""
-    values, _ = check_shares(quantiles, "quantiles", "levels", "such as (0.05, 0.5, 0.95)")
-    levels = tuple(sorted(values))
-    if len(set(levels)) < len(levels):
-        raise InputError(f"quantiles={quantiles!r} has a level twice: give each once")
-    return levels
+    return results

@@ -1,9 +1,6 @@
-"""Labels on intervals, and warnings about them, each with what to do about it.
+"""Labels on intervals, and warnings about them, each with what to do about it."""
 
-`ask_intervals` ends here: arrays become a frame with the labels of the rows, and `warn_about` says the
-gravest thing alone.
-"""
-
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +11,8 @@ from ..data.design import Design
 from ..data.response_units import ResponseUnits
 from ..errors import SampleSizeWarning, StabilityWarning, warn_user
 from ..sets import Intervals
-from ..sets.intervals import Pieces
 
+_ENDS = ("lower", "upper", "inner_lower", "inner_upper")
 # Attributes of an interval frame that are those of its `Intervals`; and those that differ by level.
 _KEPT = (
     *("method", "bound", "side", "alpha", "k", "n", "unit"),
@@ -39,14 +36,10 @@ def interval_frame(
     """Intervals of the complete rows on the index of all (m,), NaN elsewhere; ``more`` goes into attrs.
     What compares widths, such as the share of stability, is in units of the model's response."""
     made = intervals if units.unchanged else _back(intervals, units)
-    columns: dict[str, Any] = {"lower": made.lower, "upper": made.upper}
-    if made.inner_lower is not None:
-        columns["inner_lower"] = made.inner_lower
-        columns["inner_upper"] = made.inner_upper
-    labels = index[complete]
-    ends = np.full((len(index), len(columns)), np.nan)
-    ends[complete] = np.column_stack(list(columns.values()))
-    frame = pd.DataFrame(ends, index=index, columns=list(columns))
+    names, labels = list(_ENDS if made.inner_lower is not None else _ENDS[:2]), index[complete]
+    ends = np.full((len(index), len(names)), np.nan)
+    ends[complete] = np.column_stack([getattr(made, name) for name in names])
+    frame = pd.DataFrame(ends, index, names)
     if design.transformed and units.unchanged:
         frame.columns.name = design.response
     tol = np.broadcast_to(made.tol, len(labels))
@@ -85,19 +78,30 @@ def level_frame(frames: list[pd.DataFrame], alphas: list[float]) -> pd.DataFrame
     return frame
 
 
+def moved(
+    intervals: Intervals,
+    move: Callable[[np.ndarray, int | slice], np.ndarray],
+    beside: Sequence[str] = (),
+) -> Intervals:
+    """The same intervals with ends, pieces and what is named ``beside`` put through a function of values
+    and their rows."""
+    values = {name: getattr(intervals, name) for name in (*_ENDS, *beside)}
+    made: dict[str, Any] = {
+        name: move(value, slice(None)) for name, value in values.items() if value is not None
+    }
+    found = {i: move(np.array(parts), i).tolist() for i, parts in intervals.pieces.items()}
+    made["pieces"] = {i: tuple(map(tuple, parts)) for i, parts in found.items()}
+    return replace(intervals, **made)
+
+
 def _back(intervals: Intervals, units: ResponseUnits) -> Intervals:
     """The same intervals in units of the response: ends, pieces, and how far an end may be off."""
-    ends = {name: getattr(intervals, name) for name in ("lower", "upper", "inner_lower", "inner_upper")}
-    made: dict[str, Any] = {name: units.back(values) for name, values in ends.items() if values is not None}
-    pieces: dict[int, Pieces] = {}
-    for i, found in intervals.pieces.items():
-        pieces[i] = tuple((float(low), float(high)) for low, high in units.back(np.array(found)))
+    made = moved(intervals, lambda values, rows: units.back(values))
     with np.errstate(invalid="ignore"):  # infinite ends are where they are
-        above = made["upper"] - units.back(intervals.upper - intervals.tol)
-        below = units.back(intervals.lower + intervals.tol) - made["lower"]
-    tol = np.maximum(np.where(np.isinf(made["upper"]), 0.0, above), np.nan_to_num(below, nan=0.0))
-    tol = np.where(np.isnan(intervals.tol), np.nan, tol)
-    return replace(intervals, **made, pieces=pieces, tol=tol)
+        above = made.upper - units.back(intervals.upper - intervals.tol)
+        below = units.back(intervals.lower + intervals.tol) - made.lower
+    tol = np.maximum(np.where(np.isinf(made.upper), 0.0, above), np.nan_to_num(below, nan=0.0))
+    return replace(made, tol=np.where(np.isnan(intervals.tol), np.nan, tol))
 
 
 def warn_about(made: list[Intervals], model: Any, ranking: list[dict[str, Any]]) -> None:
@@ -116,8 +120,8 @@ def warn_about(made: list[Intervals], model: Any, ranking: list[dict[str, Any]])
     open_rows = max(intervals.open_rows for intervals in made)
     loosest = max(made, key=lambda each: np.count_nonzero(each.loose))
     if open_rows:
-        text = f"{open_rows} intervals are infinite, for {_why_open(made[0], model)}"
-        warn_user(text, StabilityWarning)
+        why = _why_open(made[0], model)
+        warn_user(f"{open_rows} intervals are infinite, for {why}", StabilityWarning)
     elif np.any(loosest.loose):
         warn_user(
             f"{np.count_nonzero(loosest.loose)} intervals may be wider than the exact ones by up to "
@@ -140,9 +144,7 @@ def _where(intervals: Intervals, model: Any) -> str:
 
 def warn_of_thresholds(made: list[Intervals], formula: str, labels: pd.Index) -> bool:
     """Warn of rows whose score nothing bounds along a formula; whether there are any."""
-    free = np.zeros(len(labels), dtype=bool)
-    for intervals in made:
-        free |= intervals.is_open & ~intervals.too_few
+    free = np.any([intervals.is_open & ~intervals.too_few for intervals in made], axis=0)
     if not free.any():
         return False
     named = ", ".join(map(str, labels[free][:_NAMED]))
@@ -158,13 +160,12 @@ def warn_of_thresholds(made: list[Intervals], formula: str, labels: pd.Index) ->
 def _too_few(intervals: Intervals, ranking: dict[str, Any]) -> str:
     """Which rows are too few for the level, and what to do about it."""
     alpha = intervals.alpha
-    which = intervals.too_few
     what = f"calibration {intervals.unit}" if intervals.method == "split" else intervals.unit
     if "effective_n" in ranking:
         return (
-            f"{np.count_nonzero(which)} intervals are infinite, for the new rows weigh more than {alpha:g} "
-            "of themselves and the training rows together: use a larger alpha, more training rows like "
-            "them, or weights that vary less"
+            f"{np.count_nonzero(intervals.too_few)} intervals are infinite, for the new rows weigh more "
+            f"than {alpha:g} of themselves and the training rows together: use a larger alpha, more "
+            "training rows like them, or weights that vary less"
         )
     needed = int(np.ceil(1.0 / alpha - 1e-9)) - 1
     wide = "infinite" if np.any(intervals.is_open) else "the whole range of the responses"

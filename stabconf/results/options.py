@@ -32,11 +32,6 @@ Options: TypeAlias = dict[str, Any]  # by name
 Asking = TypeVar("Asking", bound=Callable[..., Any])
 
 
-def given(options: Options) -> Options:
-    """Those that were given."""
-    return {name: value for name, value in options.items() if value is not None}
-
-
 def shows_options(of: Callable[..., Any], names: Collection[str]) -> Callable[[Asking], Asking]:
     """Show these options of another method in the signature, where the method itself has ``**options``."""
 
@@ -118,7 +113,7 @@ def as_folds(folds: Any, method: str, design: Design) -> int | Clusters:
         raise InputError(
             f"folds has {len(labels)} labels for the {len(frame)} training rows: give one each"
         )
-    code, _ = pd.factorize(np.asarray(labels, dtype=object), use_na_sentinel=True)
+    code, _ = pd.factorize(np.asarray(labels, dtype=object))
     if np.any(code < 0):
         raise InputError(
             f"{name} is missing in row {frame.index[code < 0][0]}: every training row needs a cluster"

@@ -1,7 +1,7 @@
 """`PartedResults`: a fit to more rows than memory holds, from a dask frame or from files.
 
-`stabconf.fit` makes it of a table that comes in parts. The rows stay in files of a temporary folder, and
-everything takes passes over them; questions are answered by a predictor (theory, sections 2 and 4).
+The rows stay in files of a temporary folder, and everything takes passes over them; questions are answered
+by a predictor (theory, sections 2 and 4).
 """
 
 from functools import cached_property, partial
@@ -14,14 +14,8 @@ from ..checks import check_alpha
 from ..data.frozen_design import FrozenDesign
 from ..data.parts import StoredRows
 from ..data.units import ColumnUnits
-from ..errors import AssumptionError, InputTypeError
-from ..sets.blocks import (
-    BlockRows,
-    check_blocks,
-    fit_blocks,
-    residual_scale_of_blocks,
-    tables_of_blocks,
-)
+from ..errors import AssumptionError
+from ..sets.blocks import BlockRows, check_blocks, fit_blocks, residual_scale_of_blocks, tables_of_blocks
 from ..sets.request import check_side
 from ..sets.training import Fitted
 from ..show.summary import FitSummary, summarise_parted
@@ -45,12 +39,12 @@ class PartedResults(Coefficients, BaseResults):
     >>> from statsmodels.datasets import engel
     >>> table = dd.from_pandas(engel.load_pandas().data, npartitions=2)
     >>> res = stabconf.fit("foodexp ~ income", table, loss="huber")
-    >>> res.conf_int_conformal({"income": [500.0, 1000.0]}, alpha=0.1).round(0)
+    >>> res.conf_int_conformal({"income": [500.0]}, alpha=0.1).round(0)
        lower  upper
     0  213.0  532.0
-    1  475.0  792.0
     """
 
+    _rowless = "the training rows are not in memory"
     can_refit = False
     default_method = "stable"
     model: ModelSpec
@@ -85,9 +79,8 @@ class PartedResults(Coefficients, BaseResults):
         As `Results.predictor`, with the stable method alone. It takes some passes over the rows, and is
         kept for later questions of the same kind.
         """
-        alphas, _ = check_alpha(self._level(alpha))
         check_side(side)
-        return self._frozen(tuple(alphas), side)
+        return self._frozen(tuple(check_alpha(self._level(alpha))[0]), side)
 
     def conf_int_conformal(
         self,
@@ -104,8 +97,8 @@ class PartedResults(Coefficients, BaseResults):
         """
         if method not in (None, "auto", "stable"):
             self._refuse(f"method={method!r}", "use method='stable'")
-        made = self.predictor(alpha, side).conf_int_conformal
-        return made(exog, self._level(alpha), "stable", side, **options)
+        made = self.predictor(alpha, side)
+        return made.conf_int_conformal(exog, self._level(alpha), "stable", side, **options)
 
     def summary(self) -> FitSummary:
         """Summary tables: the fit and the coefficients."""
@@ -113,20 +106,12 @@ class PartedResults(Coefficients, BaseResults):
 
     def _frozen(self, alphas: tuple[float, ...], side: Side) -> Predictor:
         if (alphas, side) not in self._predictors:
-            fitted = self._fitted
-            sets = tables_of_blocks(self._stored, fitted, alphas, side)
-            fit = fitted.centre, fitted.scale, fitted.solution.x
-            made = Predictor(self.model, self._design, self._columns, fit, sets, alphas, side, ("stable",))
-            self._predictors[alphas, side] = made
+            sets = tables_of_blocks(self._stored, self._fitted, alphas, side)
+            self._predictors[alphas, side] = Predictor(self, sets, alphas, side, ("stable",))
         return self._predictors[alphas, side]
 
     def _by_partition(self, frame: Any, what: str, **asked: Any) -> Any:
         return self._frozen((), "two-sided")._by_partition(frame, what, **asked)
-
-    def _new_rows(self, exog: New) -> tuple[np.ndarray, pd.Index]:
-        if exog is None:
-            raise InputTypeError("the training rows are not in memory: give new rows as exog")
-        return super()._new_rows(exog)
 
     def _refuse(self, what: str, instead: str) -> NoReturn:
         raise AssumptionError(

@@ -1,8 +1,8 @@
-"""The conformal predictive distribution of new responses: all one-sided intervals of a row as one object.
+"""What is predicted of new responses: their conformal distributions, and predictions beside intervals.
 
-`Results.predictive` makes it. The one-sided p-values of a candidate y bracket a distribution function
-(theory, sections 1 and 5): ``1 - p`` of the upper side from below, p of the lower side from above. The
-ends of the n one-sided sets are its steps, and all of them come from one path per row.
+`Results.predictive` and `get_prediction` make them. The one-sided p-values of a candidate y bracket a
+distribution function (theory, sections 1 and 5): ``1 - p`` of the upper side from below, p of the lower
+side from above. The ends of the n one-sided sets are its steps, all of them from one path per row.
 """
 
 from collections.abc import Sequence
@@ -12,17 +12,20 @@ import numpy as np
 import pandas as pd
 
 from ..checks import check_one_alpha, check_shares, is_count
-from ..data.frames import by_label, numbers
+from ..data.frames import by_label, collected, copied, in_kind, numbers
+from ..data.groups import as_ranking
 from ..data.response_units import as_units
-from ..errors import InputError
+from ..errors import AssumptionError, InputError, InputTypeError
 from ..rank import conformal_rank
+from ..sets import FixedScale
 from ..sets.intervals import assumed
 from ..show.plots.candidate_plots import draw_predictive
 from .asking import Asked, prepared
 from .labels import warn_about
-from .options import Level, New, Options, Units, given
+from .options import Level, New, Numbers, Options, Units, as_scale
 
 if TYPE_CHECKING:
+    from .base import BaseResults
     from .regression import ObjectiveResults
 
 Step = Literal["upper", "lower"]
@@ -41,8 +44,7 @@ class Predictive:
     They differ by 1/N, and by 2/N at a step. A distribution function must not fall: where the fit moves so
     that a share falls as y grows (for LAD within the range of y that the fit passes through exactly), the
     lower one is the smallest share at or beyond y, the upper one the largest share up to y. The band is
-    wider there, and `widened` names the rows. No choice of a point between the two functions is needed for
-    the guarantee. ``index`` has the labels of the rows, ``nobs`` is n.
+    wider there, and `widened` names the rows. ``index`` has the labels of the rows, ``nobs`` is n.
 
     Examples
     --------
@@ -55,6 +57,15 @@ class Predictive:
     >>> made.interval(alpha=0.1).round(0)
        lower  upper
     0  195.0  516.0
+    >>> made.quantile([0.1, 0.5, 0.9]).round(0)
+    q    0.1    0.5    0.9
+    0  256.0  367.0  478.0
+    >>> made.cdf([[250.0, 350.0]]).round(3).reset_index("y")
+           y  lower  upper
+    0  250.0  0.093  0.097
+    0  350.0  0.411  0.415
+    >>> made.crps(370.0).round(1).tolist(), made.plot().get_ylabel()
+    ([19.7], 'probability of a response up to here')
     """
 
     def __init__(
@@ -63,9 +74,8 @@ class Predictive:
         self._results = results
         self._units = as_units(units, results._design)
         self._rows, self.index = results._rows(exog)
-        self._options = given(options)
-        asked = self._options, results, exog, self._rows, "exact", self._rows.complete
-        _, self._complete = prepared(*asked)
+        asked = options, results, exog, self._rows, "exact", self._rows.complete
+        _, self._complete, self._options = prepared(*asked)
         self._found: dict[tuple[Step, int], np.ndarray] = {}
         self.nobs: int = results.nobs
 
@@ -93,20 +103,17 @@ class Predictive:
 
     @property
     def upper_steps(self) -> pd.DataFrame:
-        """Where the lower distribution function steps up: ``quantile(k / N)`` for k = 1..n, a column
-        each."""
-        return self._frame(self._units.back(self._steps("upper")))
+        """Where the lower distribution function steps up: ``quantile(k / N)``, a column for each k."""
+        return self._frame("upper")
 
     @property
     def lower_steps(self) -> pd.DataFrame:
-        """Where the upper distribution function steps up: ``quantile(k / N, step="lower")`` for k = 1..n, a
-        column each."""
-        return self._frame(self._units.back(self._steps("lower")))
+        """Where the upper one does: ``quantile(k / N, step="lower")``, a column for each k."""
+        return self._frame("lower")
 
     @property
     def widened(self) -> pd.Series:
-        """Rows (bools) where the band is wider than 1/N over a range of responses: a share falls there, or
-        training rows tie."""
+        """Rows (bools) where the band is wider than 1/N: a share falls there, or training rows tie."""
         upper, lower = self._steps("upper"), self._steps("lower")
         finite = [row[np.isfinite(row)] for row in upper]
         spread = [np.ptp(np.quantile(row, [0.25, 0.75])) if len(row) else 0.0 for row in finite]
@@ -124,24 +131,16 @@ class Predictive:
         step : {"upper", "lower"}
             "upper" gives the upper end of ``conf_int_conformal(new, alpha=1 - q, side="upper")``, "lower"
             the lower end for ``alpha=q, side="lower"``, which a new response is below with probability at
-            most q. Both are the same step where qN is whole and the band is not widened, else neighbours.
+            most q.
 
         Returns
         -------
         Series or DataFrame
             Infinite where n rows are too few for q, and where a set has no end; NaN where a row has a
             missing value.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
-        >>> made = res.predictive({"income": [500.0]})
-        >>> made.quantile(0.9).round(1).tolist(), made.quantile(0.999).tolist()
-        ([487.9], [inf])
         """
-        _check_step(step)
+        if step not in ("upper", "lower"):
+            raise InputError(f"step={step!r} is unknown: give 'upper' or 'lower'")
         levels, single = check_shares(q, "q", "a probability", "such as 0.9, or several")
         alphas = [1.0 - level if step == "upper" else level for level in levels]
         out = self._units.back(self._ends(step, alphas))
@@ -152,12 +151,9 @@ class Predictive:
     def interval(self, alpha: Level = None) -> pd.DataFrame:
         """Intervals with equal tails: from the lower step at alpha / 2 to the upper one at 1 - alpha / 2.
 
-        They cover with probability at least 1 - alpha. Two-sided intervals of `conf_int_conformal` rank
-        sizes of residuals instead, and are about the prediction.
+        They cover with probability at least 1 - alpha.
         """
-        given = self._results._level(alpha)
-        assert given is not None
-        level = check_one_alpha(given)
+        level = check_one_alpha(self._results._level(alpha))
         lower = self.quantile(0.5 * level, step="lower")
         return pd.DataFrame({"lower": lower, "upper": self.quantile(1.0 - 0.5 * level)})
 
@@ -166,16 +162,6 @@ class Predictive:
 
         ``y`` is one response for all rows, one for each (a Series is matched by label), or several for
         each, (m, g), which gives a frame indexed by row and ``y``.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad")
-        >>> res.predictive({"income": [500.0]}).cdf([[250.0, 350.0]]).round(3).reset_index("y")
-               y  lower  upper
-        0  250.0  0.093  0.097
-        0  350.0  0.411  0.415
         """
         values = _as_values(y, self.index, several=True)
         at = values.reshape(len(self), -1)
@@ -195,18 +181,10 @@ class Predictive:
     def crps(self, y: Any) -> pd.Series:
         """Continuous ranked probability scores of the responses: smaller is better, in units of y.
 
-        The distribution is the mean of the lower and the upper one. The two leave 1/(2N) of it below all
-        steps and as much above: that is put at the outermost finite steps, so that the score is finite. The
-        score is the exact integral of ``(F(x) - 1{x >= y})^2``; NaN where a row or its response is missing,
-        infinite where a row has no finite step. A Series of responses is matched by label.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad")
-        >>> res.predictive({"income": [500.0, 500.0]}).crps([370.0, 700.0]).round(1).tolist()
-        [19.7, 284.4]
+        The exact integral of ``(F(x) - 1{x >= y})^2``, where F is the mean of the lower and the upper
+        function, the 1/(2N) that they leave below and above all steps put at the outermost finite ones. NaN
+        where a row or its response is missing, infinite where a row has no finite step. A Series of
+        responses is matched by label.
         """
         at = _as_values(y, self.index)
         out = np.full(len(self), np.nan)
@@ -220,14 +198,6 @@ class Predictive:
         """Both distribution functions of one row, by its place, the band between them and the prediction.
 
         ``y`` is a response to mark.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad")
-        >>> res.predictive({"income": [500.0]}).plot().get_ylabel()
-        'probability of a response up to here'
         """
         if not (is_count(row, least=0) and row < len(self)):
             raise InputError(f"row={row!r} is not a place: give one from 0 to {len(self) - 1}")
@@ -242,15 +212,12 @@ class Predictive:
     def _ends(self, step: Step, alphas: list[float]) -> np.ndarray:
         """Ends of one-sided intervals at these alphas (m, len(alphas)); each rank is looked for once."""
         ranks = [conformal_rank(alpha, self.nobs) for alpha in alphas]
-        wanted = {
-            rank: alpha
-            for rank, alpha in zip(ranks, alphas, strict=True)
-            if rank <= self.nobs and (step, rank) not in self._found
-        }
+        levels = dict(zip(ranks, alphas, strict=True))
+        wanted = [rank for rank in levels if rank <= self.nobs and (step, rank) not in self._found]
         far = np.inf if step == "upper" else -np.inf
         if wanted:
-            rows, levels = self._rows.take(self._complete), list(wanted.values())
-            made = self._results._intervals(Asked(rows, levels, "exact", step, self._options))
+            asked = self._rows.take(self._complete), [levels[rank] for rank in wanted]
+            made = self._results._intervals(Asked(*asked, "exact", step, self._options))
             for rank, intervals in zip(wanted, made, strict=True):
                 found = getattr(intervals, step)
                 self._found[step, rank] = np.full(len(self), np.nan)
@@ -270,9 +237,9 @@ class Predictive:
         order."""
         return np.sort(self._units.back(self._steps(step)), axis=1)
 
-    def _frame(self, steps: np.ndarray) -> pd.DataFrame:
+    def _frame(self, step: Step) -> pd.DataFrame:
         columns = pd.Index(np.arange(1, self.nobs + 1), name="k")
-        return pd.DataFrame(steps, index=self.index, columns=columns)
+        return pd.DataFrame(self._units.back(self._steps(step)), self.index, columns)
 
 
 def _crps(steps: np.ndarray, y: float) -> float:
@@ -296,6 +263,76 @@ def _as_values(y: Any, index: pd.Index, several: bool = False) -> np.ndarray:
     return values
 
 
-def _check_step(step: str) -> None:
-    if step not in ("upper", "lower"):
-        raise InputError(f"step={step!r} is unknown: give 'upper' or 'lower'")
+# Predictions beside intervals ------------------------------------------------------------------------
+
+
+class Prediction:
+    """Predictions at some rows, and intervals on request; made by `Results.get_prediction`."""
+
+    def __init__(self, results: "BaseResults", exog: New, alpha: Numbers, options: Options) -> None:
+        self._results = results
+        self._exog = copied(collected(exog))
+        self._alpha = alpha
+        self._options = copied(options)
+        self._units = {"units": options["units"]} if options.get("units") is not None else {}
+
+    @property
+    def predicted_mean(self) -> pd.Series:
+        """Predictions of the fit to all training rows."""
+        return self._results.predict(self._exog, **self._units)
+
+    def conf_int(self, alpha: Numbers = None, obs: bool = True) -> pd.DataFrame:
+        """Conformal intervals for new responses; ``obs=True`` says so, as in statsmodels."""
+        if not obs:
+            raise AssumptionError(
+                "obs=False asks for an interval of the mean, which needs assumptions on the noise: "
+                "conformal intervals are for new responses, obs=True"
+            )
+        alpha = self._alpha if alpha is None else alpha
+        return self._results.conf_int_conformal(self._exog, alpha=alpha, **self._options)
+
+    def summary_frame(self, alpha: Level = None) -> pd.DataFrame:
+        """Prediction and interval side by side, under a column level for the response where several are.
+
+        ``mean``, statsmodels' name for the prediction, is of the fit that made the interval (where rows are
+        held out, not the fit to all of them; for folds the median of their fits). Beside it are the fitted
+        quantiles, where several are; ``obs_ci_lower``, ``obs_ci_upper`` (and inner ends); with groups,
+        weights or a fixed scale also ``group`` (or a column for each of several), ``weight`` and ``scale``.
+        """
+        given: Any = self._alpha if alpha is None else alpha
+        if np.ndim(given) > 0:
+            raise InputTypeError(f"alpha={given!r}: summary_frame takes one number; loop, or use conf_int")
+        options = {name: value for name, value in self._options.items() if name != "to"}
+        ends = self._results.conf_int_conformal(self._exog, alpha=given, centre=True, **options)
+        if len(self._results._designs) > 1:
+            each = {name: _named(ends[name]) for name in ends.attrs["response"]}
+            frame = pd.concat(each, axis=1, names=["response", None])
+        else:
+            named = _named(ends)
+            columns = self._results._prediction_columns(self._exog, **self._units)
+            frame = pd.concat([columns.assign(mean=named.pop("mean")), named], axis=1)
+            frame.columns.name = ends.columns.name
+            for name, values in self._beside([*frame.columns]).items():
+                frame[name] = values
+        frame.attrs = ends.attrs
+        return in_kind(frame, self._options.get("to") or "pandas")
+
+    def _beside(self, taken: list[str]) -> dict[str, np.ndarray]:
+        """Columns that say how new rows are ranked and scaled, beside those that are ``taken``."""
+        design, options = self._results._design, self._options
+        among = options.get("groups"), options.get("weights")
+        ranking = as_ranking(*among, design, self._exog, self._results.nobs)
+        out = ranking.columns([*taken, "scale", "weight"])
+        if options.get("scale") is not None:
+            complete = self._results._rows(self._exog)[0].complete
+            found, complete = as_scale(options["scale"], design, self._exog, complete)
+            if isinstance(found, FixedScale):  # others are learned for each interval alone
+                out["scale"] = np.full(len(complete), np.nan)
+                out["scale"][complete] = found.new
+        return out
+
+
+def _named(ends: pd.DataFrame) -> pd.DataFrame:
+    """Prediction and ends by statsmodels' names."""
+    named = ends.add_prefix("obs_ci_").rename(columns={"obs_ci_centre": "mean"})
+    return named[["mean", *named.columns.drop("mean")]]

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ..data.design import Design
 from ..data.frozen_design import FrozenDesign
-from ..data.units import ColumnUnits
 from ..errors import InputError, InputTypeError
 from ..sets import FROZEN_METHODS, FrozenSets, Intervals
 from ..sets.training import linear
@@ -21,17 +19,10 @@ from .base import BaseResults
 from .options import New, Numbers, Options, Side, shows_options
 
 if TYPE_CHECKING:
-    from .regression import ModelSpec
+    from .parted import PartedResults
+    from .regression import Results
 
 _OPTIONS = ("unseen", "in_range", "units", "to")
-
-
-def check_methods(methods: str | Sequence[str]) -> tuple[str, ...]:
-    """Methods that a predictor is made for."""
-    names = (methods,) if isinstance(methods, str) else tuple(methods)
-    if not names or set(names) - set(FROZEN_METHODS):
-        raise InputError(f"methods={methods!r} is not allowed: give 'stable', 'split' or both")
-    return names
 
 
 class Predictor(BaseResults):
@@ -43,21 +34,20 @@ class Predictor(BaseResults):
 
     can_refit = False
     _methods = FROZEN_METHODS
+    _rowless = "a predictor has no training rows"
 
     def __init__(
         self,
-        model: "ModelSpec",
-        design: Design,
-        columns: ColumnUnits,
-        fit: tuple[float, float, np.ndarray],
+        results: "Results | PartedResults",
         sets: FrozenSets,
         alphas: Sequence[float],
         side: Side,
         methods: tuple[str, ...],
     ) -> None:
+        design, fitted = results._design, results._fitted
         frozen = design if isinstance(design, FrozenDesign) else FrozenDesign(design)
-        super().__init__(model, frozen, columns)
-        self._fit = fit
+        super().__init__(results.model, frozen, results._columns)
+        self._fit = fitted.centre, fitted.scale, fitted.solution.x
         self._fits = sets
         self.alphas = tuple(alphas)
         self.side: Side = side
@@ -83,16 +73,6 @@ class Predictor(BaseResults):
 
         ``alpha``, ``method`` and ``side`` are of those that the predictor was made for, by default all
         levels and the first method; all else is as in `Results.conf_int_conformal`.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
-        >>> res.predictor(alpha=0.1).conf_int_conformal({"income": [500.0, 1000.0]}).round(0)
-           lower  upper
-        0  213.0  532.0
-        1  475.0  792.0
         """
         for option in [name for name in options if name not in (*_OPTIONS, "centre")]:
             raise InputTypeError(
@@ -129,11 +109,6 @@ class Predictor(BaseResults):
                     f"{', '.join(f'{known:g}' for known in self.alphas)}: make one with this alpha"
                 )
         return super()._intervals(asked)
-
-    def _new_rows(self, exog: New) -> tuple[np.ndarray, pd.Index]:
-        if exog is None:
-            raise InputTypeError("a predictor has no training rows: give new rows as exog")
-        return super()._new_rows(exog)
 
 
 def _answer(

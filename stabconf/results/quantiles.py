@@ -17,9 +17,8 @@ from ..losses import Quantile
 from ..penalties import Penalty
 from ..sets import BAND_METHODS, BandFits, Fits, Intervals, band_conformity
 from ..show.summary import FitSummary, summarise_quantiles
-from .asking import Asked
+from .asking import Asked, PValues, ask_p_values
 from .base import BaseResults
-from .candidates import PValues, ask_p_values
 from .figures import Figures
 from .options import New, Numbers, Side, Units, shows_options
 from .regression import EachResults, ModelSpec, Results
@@ -32,6 +31,23 @@ class QuantileResults(EachResults, Figures):
     """Fitted quantiles and the conformal band between two of them; made by `stabconf.fit_quantiles`.
 
     ``model`` says what was fitted; tables of coefficients and predictions have a column per quantile.
+
+    Examples
+    --------
+    >>> import stabconf
+    >>> from statsmodels.datasets import engel
+    >>> res = stabconf.fit_quantiles("foodexp ~ income", engel.load_pandas().data)
+    >>> res.predict({"income": [600.0, -900.0]}).round(1)
+        0.05   0.50   0.95
+    0  330.9  418.0  492.9
+    1 -184.1 -420.3 -549.5
+    >>> res.crossing({"income": [600.0, -900.0]}).tolist()
+    [False, True]
+    >>> ends = res.conf_int_conformal({"income": [500.0, 2000.0]}, alpha=0.1)
+    >>> (ends["upper"] - ends["lower"]).round(0).tolist()
+    [133.0, 692.0]
+    >>> res.conformity({"income": [500.0]}, z=[330.0, 450.0])["p"].round(3).tolist()
+    [0.275, 0.03]
     """
 
     def __init__(self, model: ModelSpec, design: Design, columns: ColumnUnits) -> None:
@@ -54,33 +70,15 @@ class QuantileResults(EachResults, Figures):
     def predict(self, exog: New = None, units: Units = None) -> pd.DataFrame:
         """Fitted quantiles at new rows, a column each, by default at the training rows; ``units`` as in
         `conf_int_conformal`. They may cross: `crossing` says where.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit_quantiles("foodexp ~ income", engel.load_pandas().data)
-        >>> res.predict({"income": [500.0, None]}).round(1)
-            0.05   0.50   0.95
-        0  296.6  362.1  423.4
-        1    NaN    NaN    NaN
         """
         if hasattr(type(exog), "map_partitions"):  # a frame of dask
             return self._by_partition(exog, "predict")
-        made = self._predicted(exog)
-        return pd.DataFrame(as_units(units, self._design).back(made), made.index, made.columns)
+        X, index = self._new_rows(exog)
+        made = as_units(units, self._design).back(super()._predictions(X))
+        return pd.DataFrame(made, index, list(self._each))
 
     def crossing(self, exog: New = None) -> pd.Series:
-        """Whether fitted quantiles cross at new rows (bools), a lower one above a higher one.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit_quantiles("foodexp ~ income", engel.load_pandas().data)
-        >>> bool(res.crossing().any()), res.crossing({"income": [600.0, -900.0]}).tolist()
-        (False, [False, True])
-        """
+        """Whether fitted quantiles cross at new rows (bools), a lower one above a higher one."""
         made = self.predict(exog)
         return (made.diff(axis=1).iloc[:, 1:] < 0).any(axis=1).rename("crossing")
 
@@ -116,16 +114,7 @@ class QuantileResults(EachResults, Figures):
         -------
         DataFrame
             As in `Results.conf_int_conformal`; its ``attrs`` also hold the ``pair`` and under ``crossing``
-            the labels of the rows where it crosses, which widens their scores but not the guarantee.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit_quantiles("foodexp ~ income", engel.load_pandas().data)
-        >>> ends = res.conf_int_conformal({"income": [500.0, 2000.0]}, alpha=0.1)
-        >>> (ends["upper"] - ends["lower"]).round(0).tolist()
-        [133.0, 692.0]
+            the labels of the rows where it crosses, for which the guarantee holds too.
         """
         if hasattr(type(exog), "map_partitions"):  # a frame of dask
             return self._by_partition(exog, "conf_int_conformal")
@@ -175,16 +164,7 @@ class QuantileResults(EachResults, Figures):
         units: Units = None,
         **asked: Any,
     ) -> pd.DataFrame:
-        """Exact p-values ``p`` of candidate responses, as in `Results.conformity`.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit_quantiles("foodexp ~ income", engel.load_pandas().data)
-        >>> res.conformity({"income": [500.0]}, z=[330.0, 450.0])["p"].round(3).tolist()
-        [0.275, 0.03]
-        """
+        """Exact p-values ``p`` of candidate responses, as in `Results.conformity`."""
         if asked.get("z_hat") is not None:
             raise InputTypeError("z_hat= goes with stability bounds, which p-values of bands lack: drop it")
         return ask_p_values(self, exog, z, ("p",), self._p_of(side, pair), units, **asked)
@@ -244,7 +224,7 @@ class QuantileResults(EachResults, Figures):
         return self._each[self._central]._predictions(X)
 
     @property
-    def _split_fits(self) -> Fits:
+    def _fits(self) -> Fits:
         return self._each[self._central]._fits
 
     def _prediction_columns(self, exog: New, units: Units = None) -> pd.DataFrame:

@@ -1,7 +1,7 @@
-"""Results of a model that minimises a loss and a penalty: coefficients, p-values, predictive distributions.
+"""Results of a model that minimises a loss and a penalty (theory, section 2).
 
-`ObjectiveResults` has what follows from the objective alone, whoever fitted the model; `Results` is what
-`stabconf.fit` gives, and the results of statsmodels' models build on the former (theory, section 2).
+`ObjectiveResults` has what follows from the objective alone, whoever fitted the model, statsmodels say;
+`Results` is what `stabconf.fit` gives.
 """
 
 from collections.abc import Sequence
@@ -15,18 +15,19 @@ import pandas as pd
 from ..checks import check_alpha, check_candidates, check_one_alpha
 from ..data.design import Design
 from ..data.units import ColumnUnits
+from ..errors import InputError
 from ..losses import Loss
 from ..penalties import Penalty, as_penalty
-from ..sets import Fits, FrozenSets, check_bound, conformity
+from ..sets import FROZEN_METHODS, Fits, FrozenSets, check_bound, conformity
 from ..sets.quality import errors_of, pseudo_r2
 from ..sets.request import check_side
 from ..sets.training import Fitted, Parts, fit_rows, residual_scale
 from ..show.summary import FitSummary, summarise
+from .asking import BOUNDED, PValues, ask_p_values
 from .base import BaseResults
-from .candidates import BOUNDED, PValues, ask_p_values, label_sets
-from .options import Bound, Groups, Level, New, Numbers, Options, PerRow, Side, Units
+from .options import Bound, Groups, Level, New, Numbers, PerRow, Side, Units
 from .predictive import Predictive
-from .predictor import Predictor, check_methods
+from .predictor import Predictor
 from .stability import StabilityResults
 
 
@@ -101,24 +102,22 @@ class ObjectiveResults(StabilityResults):
     ) -> pd.DataFrame:
         """The conformity function: exact p-values of candidate responses, between stability bounds.
 
-        ``p`` is the share of the rows, the new one among them, whose score is at least the new one's. The
-        paper's pi(z) counts the others alone: p = pi + 1/N with N = n + 1.
+        ``p`` is the share of the n + 1 rows, the new one among them, whose score is at least the new one's.
 
         Parameters
         ----------
         z : float or sequence of float or str
-            Candidate responses, the same for every row. Labels of categories stand for the responses 0, 1,
-            ... in the order given, as which training must have them.
+            Candidate responses, the same for every row. Labels of categories stand for the training
+            responses 0, 1, ... in the order given.
         exog, side, bound, groups, weights, conditional
             As in `conf_int_conformal`. Along a formula p is the largest alpha at which a candidate is in
             the set, and has no stability bounds.
         z_hat : float, "prediction", callable or list of these, optional
-            Take the bounds from the fit that has the new row at this response (the paper's pi_lo(z, z_hat)
-            and pi_up(z, z_hat), literally so with ``bound="paper"``), by default from the fit without it.
-            Of several responses the largest ``p_lo`` and the smallest ``p_up`` count.
+            Take the bounds from the fit that has the new row at this response (with ``bound="paper"`` the
+            paper's pi_lo(z, z_hat) and pi_up(z, z_hat)), by default from the fit without it. Of several
+            responses the largest ``p_lo`` and the smallest ``p_up`` count.
         units : {"response"} or pair of functions, optional
-            As in `conf_int_conformal`: candidates are then given in units of the response itself, ``z_hat``
-            as the model has it.
+            Of the candidates, as in `conf_int_conformal`; ``z_hat`` is as the model has it.
 
         Returns
         -------
@@ -168,7 +167,13 @@ class ObjectiveResults(StabilityResults):
         level = check_one_alpha(self._level(alpha))
         _, given = check_candidates(candidates, self._design.y, "candidates")
         p = self.conformity(exog, given, side, groups=groups, weights=weights)["p"].to_numpy()
-        return label_sets(p.reshape(-1, len(given)), self._new_rows(exog)[1], given, level)
+        p, index = p.reshape(-1, len(given)), self._new_rows(exog)[1]
+        sets = np.empty(len(p), dtype=object)  # None where a row has no p-value
+        for i in np.flatnonzero(~np.isnan(p).any(axis=1)):
+            sets[i] = tuple(z for z, value in zip(given, p[i], strict=True) if value > level)
+        out = pd.Series(sets, index, dtype=object)
+        out.attrs = {"alpha": level, "p": pd.DataFrame(p, index, given)}
+        return out
 
     def predictive(
         self,
@@ -182,20 +187,9 @@ class ObjectiveResults(StabilityResults):
         """The conformal predictive distribution of new responses: every quantile at once.
 
         Arguments are as in `conf_int_conformal`, with a fixed scale; with ``units`` responses and quantiles
-        are in units of the response itself.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
-        >>> res.predictive({"income": [500.0, 1000.0]}).quantile([0.1, 0.5, 0.9]).round(0)
-        q    0.1    0.5    0.9
-        0  269.0  375.0  488.0
-        1  530.0  636.0  749.0
+        are in units of the response itself. `Predictive` shows what can be asked.
         """
-        options = {"scale": scale, "n_jobs": n_jobs, "progress": progress}
-        return Predictive(self, exog, options, units)
+        return Predictive(self, exog, {"scale": scale, "n_jobs": n_jobs, "progress": progress}, units)
 
     def _with_penalty(self, strength: float) -> Self:
         """Itself refitted with another strength of the penalty."""
@@ -242,6 +236,30 @@ class Results(Coefficients, ObjectiveResults):
     """A fitted model and its conformal intervals; made by `stabconf.fit`.
 
     ``model`` says what was asked of `fit`: formula, loss, penalty, options.
+
+    Examples
+    --------
+    >>> import stabconf
+    >>> from statsmodels.datasets import engel
+    >>> data = engel.load_pandas().data
+    >>> res = stabconf.fit("foodexp ~ income", data)
+    >>> res.constants[["rho", "lambda"]].tolist(), res.constants.attrs
+    ([1.0, 0.004978...], {'bound': 'norm', 'tau': 'rho a_i a_N'})
+    >>> res.tau({"income": [500.0]}).shape
+    (1, 236)
+    >>> res.influence().loc[[137]].round(3)
+         own_prediction  Intercept  income
+    137         -65.913     14.738  -0.016
+    >>> res.plot_residuals().get_ylabel()
+    'foodexp less its prediction'
+    >>> res.plot_conformity(data.iloc[[0]], alpha=0.1).get_xlabel()
+    'candidate for foodexp'
+    >>> [label.get_text() for label in res.plot_widths(by={"income": 2}).get_yticklabels()]
+    ['[377.1, 884]\\n(n = 118)', '(884, 4958]\\n(n = 117)']
+    >>> [line.get_label() for line in res.plot_stability(penalties=[0.01, 0.1, 1.0]).get_lines()]
+    ['exact', 'stable', 'ball', 'this fit: 0.01']
+    >>> res.plot_influence("income").get_ylabel()
+    'move of income by the row'
     """
 
     def __init__(self, model: ModelSpec, design: Design, columns: ColumnUnits) -> None:
@@ -252,12 +270,10 @@ class Results(Coefficients, ObjectiveResults):
     def scale(self) -> float:
         """Residual scale: 1.4826 times the median absolute residual of a LAD fit with the same columns and
         penalty. Parameters of losses, Huber's threshold say, are in units of it."""
-        spans = self._design.intercept is not None or self._fitted.constant is not None
-        model = self.model
-        sigma, _ = residual_scale(
-            self._X, self._design.y, self._fitted.weights, spans, model.standardize, model.solving
-        )
-        return sigma
+        model, fitted = self.model, self._fitted
+        spans = self._design.intercept is not None or fitted.constant is not None
+        given = self._X, self._design.y, fitted.weights, spans, model.standardize, model.solving
+        return residual_scale(*given)[0]
 
     def predictor(
         self,
@@ -273,9 +289,8 @@ class Results(Coefficients, ObjectiveResults):
         It is below 2 MB however many rows were fitted, can be pickled, and has no training row in it but
         the levels of categories and the ranges of columns. Its answers are those of the results, at the
         levels, side and methods that it is made for; the first method is its default. Above some 10,000
-        training rows it keeps those whose residuals can matter to new rows; stable intervals of rows that
-        lie very far from the training rows may then be wider than those of the results (infinite, even),
-        never narrower. ``calibration`` and ``random_state`` are of "split", as in `conf_int_conformal`.
+        training rows stable intervals of rows that lie very far from them may be wider than those of the
+        results (infinite, even), never narrower. ``calibration`` and ``random_state`` are of "split".
 
         Examples
         --------
@@ -290,18 +305,16 @@ class Results(Coefficients, ObjectiveResults):
         """
         alphas, _ = check_alpha(self._level(alpha))
         check_side(side)
+        names = (methods,) if isinstance(methods, str) else tuple(methods)
+        if not names or set(names) - set(FROZEN_METHODS):
+            raise InputError(f"methods={methods!r} is not allowed: give 'stable', 'split' or both")
         split = {"calibration": calibration, "random_state": random_state}
-        return self._frozen(alphas, side, check_methods(methods), split)
-
-    def _frozen(self, alphas: list[float], side: Side, names: tuple[str, ...], split: Options) -> Predictor:
-        sets = FrozenSets.of(self._fits, alphas, side, names, **split)
-        fitted = self._fitted
-        fit = fitted.centre, fitted.scale, fitted.solution.x
-        return Predictor(self.model, self._design, self._columns, fit, sets, alphas, side, names)
+        return Predictor(self, FrozenSets.of(self._fits, alphas, side, names, **split), alphas, side, names)
 
     def _by_partition(self, frame: Any, what: str, **asked: Any) -> Any:
         if what == "predict":
-            return self._frozen([], "two-sided", (), {})._by_partition(frame, what, **asked)
+            plain = Predictor(self, FrozenSets.of(self._fits, [], "two-sided", ()), [], "two-sided", ())
+            return plain._by_partition(frame, what, **asked)
         split = {name: asked.pop(name) for name in ("calibration", "random_state") if name in asked}
         asked["method"] = "stable" if asked["method"] == "auto" else asked["method"]
         made = self.predictor(asked["alpha"], asked["side"], asked["method"], **split)
@@ -344,7 +357,6 @@ class EachResults(BaseResults):
         """Coefficients of the standardised columns and response."""
         return pd.DataFrame({name: fit.params_standardized for name, fit in self._each.items()})
 
-    def _predicted(self, exog: New) -> pd.DataFrame:
-        """Predictions, a column per fit."""
-        X, index = self._new_rows(exog)
-        return pd.DataFrame({name: fit._predictions(X) for name, fit in self._each.items()}, index=index)
+    def _predictions(self, X: np.ndarray) -> np.ndarray:
+        """Predictions (m, q), a column per fit."""
+        return np.column_stack([fit._predictions(X) for fit in self._each.values()])

@@ -46,12 +46,9 @@ class SavedResults:
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but what is cached, which is made again after loading."""
-        kind = type(self)
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if not isinstance(getattr(kind, name, None), cached_property)
-        }
+        kind, given = type(self), vars(self)
+        cached = {name for name in given if isinstance(getattr(kind, name, None), cached_property)}
+        return {name: value for name, value in given.items() if name not in cached}
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -94,8 +91,5 @@ def _versions() -> dict[str, str]:
 def _differing(saved: dict[str, str]) -> str:
     """The versions that are not those of now, in words."""
     now = _versions()
-    return ", ".join(
-        f"{name} {version} (now {now.get(name, 'not there')})"
-        for name, version in saved.items()
-        if now.get(name) != version
-    )
+    others = {name: version for name, version in saved.items() if now.get(name) != version}
+    return ", ".join(f"{name} {then} (now {now.get(name, 'not there')})" for name, then in others.items())

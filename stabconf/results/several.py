@@ -16,15 +16,13 @@ from ..data.design import Design
 from ..data.frames import numbers
 from ..data.units import ColumnUnits
 from ..errors import InputError, InputTypeError
-from ..rank import Peers
 from ..sets import SEVERAL_METHODS, Intervals, SeveralFits, box_conformity, score_unit
 from ..show.plots.row_plots import draw_pairs
 from ..show.report import Background, Content, collect_joint
 from ..show.shown import Shown, WidthReport, width_report
 from ..show.summary import Summary, summarise_several
-from .asking import Asked, ask_intervals
+from .asking import Asked, PValues, ask_intervals, ask_own_p, ask_p_values
 from .base import BaseResults
-from .candidates import PValues, ask_own_p, ask_p_values
 from .figures import Axes
 from .options import Bound, Groups, Level, New, Numbers, Options, PerRow, shows_options
 from .regression import EachResults, ModelSpec, Results
@@ -32,7 +30,6 @@ from .showing import evenly
 from .tables import Tables
 
 _BOXES = 6  # that a figure shows, unless told
-_JOINT = "jointly"
 _OPTIONS = {"groups", "weights", "transductive", "unseen"}
 _OPTIONS |= {option for method in SEVERAL_METHODS.values() for option in method.options}
 
@@ -41,16 +38,27 @@ class SeveralResults(EachResults, Tables):
     """Fits of several responses and their joint conformal intervals; made by `stabconf.fit`.
 
     Tables have a column per response; `width_report` has a row per response and one, "jointly", for the
-    boxes. What belongs to one response alone, its figures and one-sided intervals say, is asked of
-    ``components[name]``, the ordinary `Results` of that response.
+    boxes. What belongs to one response alone, its figures say, is asked of ``components[name]``.
 
     Examples
     --------
     >>> import stabconf
     >>> from statsmodels.datasets import statecrime
-    >>> res = stabconf.fit("violent + murder ~ poverty + urban", statecrime.load_pandas().data)
+    >>> data = statecrime.load_pandas().data
+    >>> res = stabconf.fit("violent + murder ~ poverty + urban", data.iloc[:40])
     >>> res.params.loc["poverty"].round(2).to_dict(), list(res.components)
-    ({'violent': 31.42, 'murder': 0.54}, ['violent', 'murder'])
+    ({'violent': 29.35, 'murder': 0.54}, ['violent', 'murder'])
+    >>> res.predict({"poverty": [12.0], "urban": [60.0]}).round(1)
+       violent  murder
+    0    320.3     3.3
+    >>> res.p_values(data.iloc[[40, 45]]).round(3).tolist()
+    [0.268, 0.976]
+    >>> res.conformity(data.iloc[[40]], z=[(300.0, 4.0), (300.0, 9.0)])["p"].round(3).tolist()
+    [0.366, 0.22]
+    >>> res.tau(data.iloc[[40, 45]])["murder"].shape
+    (2, 41)
+    >>> res.plot_pairs(alpha=0.2, boxes=5).get_xlabel()
+    'violent'
     """
 
     _methods = SEVERAL_METHODS
@@ -73,7 +81,7 @@ class SeveralResults(EachResults, Tables):
 
     @property
     def components(self) -> dict[str, Results]:
-        """The ordinary fit of each response, by name; its intervals are for that response alone."""
+        """The ordinary `Results` of each response, by name; their intervals are for that one alone."""
         return self._each
 
     @property
@@ -88,19 +96,9 @@ class SeveralResults(EachResults, Tables):
         return pd.DataFrame({name: fit.resid for name, fit in self._each.items()})
 
     def predict(self, exog: New = None) -> pd.DataFrame:  # type: ignore[override]
-        """Predictions of the training fits, a column per response; at the training rows by default.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import statecrime
-        >>> res = stabconf.fit("violent + murder ~ poverty + urban", statecrime.load_pandas().data)
-        >>> res.predict({"poverty": [12.0, None], "urban": [60.0, 60.0]}).round(1)
-           violent  murder
-        0    301.9     3.3
-        1      NaN     NaN
-        """
-        return self._predicted(exog)
+        """Predictions of the training fits, a column per response; at the training rows by default."""
+        X, index = self._new_rows(exog)
+        return pd.DataFrame(self._predictions(X), index, list(self._each))
 
     @shows_options(BaseResults.conf_int_conformal, _OPTIONS)
     def conf_int_conformal(  # type: ignore[override]
@@ -115,9 +113,9 @@ class SeveralResults(EachResults, Tables):
         ----------
         method : {"auto", "exact", "stable", "split", "cross", "cv+", "jackknife+"}
             "exact" is the smallest box around the full conformal set, for LAD and quantile loss. "stable"
-            encloses it from one fit per response, for every loss. "cross" encloses the cross-conformal
-            set. "auto" is exact where the loss allows it, else stable; split with ``conditional``.
-            Methods that hold rows out learn the scales from the rows that they fit.
+            encloses it from one fit per response, for every loss. "auto" is exact where the loss allows it,
+            else stable; split with ``conditional``. Methods that hold rows out learn the scales from the
+            rows that they fit.
         exog, alpha, **options
             As in `Results.conf_int_conformal`; ``tol`` is of "exact", ``conditional`` of "split". Options
             of one response alone (``side``, ``score``, ``scale``, ``units``, ...) are refused.
@@ -125,9 +123,8 @@ class SeveralResults(EachResults, Tables):
         Returns
         -------
         DataFrame
-            Columns ``(response, "lower")`` and ``(response, "upper")``, so that ``ends["y1"]`` is the frame
-            of a plain fit, and with several alphas ``ends[0.1]["y1"]``. ``attrs`` are those of a plain fit;
-            ``tol``, ``loose``, ``pieces``, ``empty`` and ``stability_share`` are by response.
+            ``ends["y1"]`` is the frame of a plain fit, and with several alphas ``ends[0.1]["y1"]``; in
+            ``attrs`` ``tol``, ``loose``, ``pieces``, ``empty`` and ``stability_share`` are by response.
 
         Examples
         --------
@@ -145,8 +142,8 @@ class SeveralResults(EachResults, Tables):
                 f"drop it, or use results.components[{self.model.responses[0]!r}].conf_int_conformal for "
                 "that one alone"
             )
-        chosen = self._method(method or self.default_method, options)
-        return ask_intervals(self, exog, self._level(alpha), chosen, "two-sided", options)
+        method = method or self.default_method
+        return ask_intervals(self, exog, self._level(alpha), method, "two-sided", options)
 
     def conformity(
         self, exog: New, z: Any, *, groups: Groups = None, weights: PerRow = None
@@ -156,15 +153,6 @@ class SeveralResults(EachResults, Tables):
         ``z``, a frame or an array (g, q), has a column per response, in their order or by name; one
         candidate may be a sequence of q numbers. A candidate is in the joint conformal set if
         ``p > alpha``; the box of the exact method is the smallest around it.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import statecrime
-        >>> res = stabconf.fit("violent + murder ~ poverty + urban", statecrime.load_pandas().data)
-        >>> made = res.conformity({"poverty": [12.0], "urban": [60.0]}, z=[(300.0, 4.0), (300.0, 9.0)])
-        >>> made["p"].round(3).tolist()
-        [0.808, 0.096]
         """
         candidates = self._candidates(z)
         places = np.arange(len(candidates))
@@ -179,58 +167,24 @@ class SeveralResults(EachResults, Tables):
         """Exact p-values of new rows, each at its own responses, all of them together.
 
         As `Results.p_values`: a row's responses are in the joint set at alpha if and only if p is larger.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import statecrime
-        >>> data = statecrime.load_pandas().data
-        >>> res = stabconf.fit("violent + murder ~ poverty + urban", data.iloc[:40])
-        >>> res.p_values(data.iloc[[40, 45]]).round(3).tolist()
-        [0.268, 0.976]
         """
-        known = [design.responses(new) for design in self._designs]
-        if any(y is None for y in known):
+        known = [y for y in (design.responses(new) for design in self._designs) if y is not None]
+        if len(known) < len(self._each):
             raise InputError(f"new lacks columns of the responses {self.model.endog_names!r}: add them")
-        responses = np.column_stack([y for y in known if y is not None])
+        responses = np.column_stack(known)
         places = np.where(np.isnan(responses).any(axis=1), np.nan, np.arange(len(responses)))
         p = ask_own_p(self, new, places, self._p_of(responses), groups=groups, weights=weights)
         return pd.Series(p, index=self._new_rows(new)[1], name="p")
 
     def tau(self, exog: New = None, bound: Bound = None) -> pd.DataFrame:
-        """Stability bounds, as `Results.tau`, under a column level for the response.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import statecrime
-        >>> data = statecrime.load_pandas().data
-        >>> res = stabconf.fit("violent + murder ~ poverty + urban", data, loss="huber")
-        >>> res.tau({"poverty": [12.0], "urban": [60.0]})["murder"].shape
-        (1, 52)
-        """
+        """Stability bounds, as `Results.tau`, under a column level for the response."""
         made = {name: fit.tau(exog, bound) for name, fit in self._each.items()}
         return pd.concat(made, axis=1, names=["response", None])
 
     def summary(self, alpha: Level = None) -> Summary:  # type: ignore[override]
-        """Summary tables: the fits, the coefficients and what the joint intervals promise.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import statecrime
-        >>> res = stabconf.fit("violent + murder ~ poverty + urban", statecrime.load_pandas().data)
-        >>> print(res.summary(alpha=0.2).tables[4])
-        =====================================================
-                   residual scale mean width due to stability
-        -----------------------------------------------------
-        violent              98.5      429.8              0 %
-        murder              1.719      7.554              0 %
-        =====================================================
-        """
+        """Summary tables: the fits, the coefficients and what the joint intervals promise."""
         rows, level, where = self._summary_rows(alpha)
-        made = self._intervals(Asked(rows, [level], self._method("auto", {})))
-        return summarise_several(self, self._design, made, where)
+        return summarise_several(self, self._design, self._intervals(Asked(rows, [level])), where)
 
     def plot_pairs(
         self,
@@ -252,14 +206,6 @@ class SeveralResults(EachResults, Tables):
             a line joins its prediction and its response. Other responses are faint points.
         new, alpha, ax, **options
             As in `Results.plot_intervals`.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import statecrime
-        >>> res = stabconf.fit("violent + murder ~ poverty + urban", statecrime.load_pandas().data)
-        >>> res.plot_pairs(alpha=0.2, boxes=5).get_xlabel()
-        'violent'
         """
         names = list(self._each)
         pair = (names[0], names[1]) if pair is None else pair
@@ -273,10 +219,6 @@ class SeveralResults(EachResults, Tables):
 
     # What is shown --------------------------------------------------------------------------------
 
-    def _shown(self, new: New, alpha: Level, response: Any, options: Options) -> list[Shown]:
-        refused = {} if response is None else {"response": response}
-        return super()._shown(new, alpha, None, {**options, **refused})
-
     def _widths(self, shown: list[Shown], groups: pd.DataFrame | None) -> WidthReport:
         """Widths of each response, and one line, "jointly", for the boxes: the range expected is that of
         their coverage."""
@@ -289,7 +231,7 @@ class SeveralResults(EachResults, Tables):
         joint[["mean", "min", "q25", "median", "q75", "max"]] = np.nan
         for each in lines if known is not None else ():
             each[["expected_lower", "expected_upper"]] = np.nan
-        keys = [*self._each, _JOINT]
+        keys = [*self._each, "jointly"]
         out = pd.concat([*lines, joint], keys=keys, names=["response", *joint.index.names])
         report = WidthReport(out if groups is not None else out.droplevel(1))
         report.attrs = {**first.attrs, "response": " and ".join(self._each)}
@@ -314,40 +256,28 @@ class SeveralResults(EachResults, Tables):
 
     @cached_property
     def _fits(self) -> SeveralFits:
-        each = list(self._each.values())
-        units = [1.0] * len(each)
-        if self.model.standardize:
-            units = [score_unit(fit.scale, fit._design.y) for fit in each]
-        return SeveralFits([fit._fits for fit in each], units, self.model.standardize)
+        each, learned = list(self._each.values()), self.model.standardize
+        units = [score_unit(fit.scale, fit._design.y) if learned else 1.0 for fit in each]
+        return SeveralFits([fit._fits for fit in each], units, learned)
 
     def _p_of(self, candidates: np.ndarray) -> PValues:
         """p-values of one row at some of the candidates (g, q), given by their places."""
+        fits = self._fits
+        return lambda row, places, peers: box_conformity(fits, row, candidates[places.astype(int)], peers)
 
-        def values(row: np.ndarray, places: np.ndarray, peers: Peers) -> np.ndarray:
-            return box_conformity(self._fits, row, candidates[places.astype(int)], peers)
-
-        return values
-
-    def _predictions(self, X: np.ndarray) -> np.ndarray:
-        return np.column_stack([fit._predictions(X) for fit in self._each.values()])
-
-    def _method(self, method: str, options: Options) -> str:
-        """The method that is meant."""
+    def _intervals(self, asked: Asked) -> list[Intervals]:
+        """One record per level and response, level by level, with a guarantee that says what it is of."""
+        method = asked.method
         if method == "auto":
-            steps = self.model.loss.kind == "step" and options.get("bound") is None
-            along = options.get("conditional") is not None
-            return "split" if along else "exact" if steps else "stable"
+            steps = self.model.loss.kind == "step" and "bound" not in asked.options
+            method = "split" if "conditional" in asked.options else "exact" if steps else "stable"
         if method not in SEVERAL_METHODS:
             raise InputError(
                 f"method={method!r} is not for several responses: give 'auto' or one of "
                 f"{', '.join(SEVERAL_METHODS)}"
             )
-        return method
-
-    def _intervals(self, asked: Asked) -> list[Intervals]:
-        """One record per level and response, level by level, with a guarantee that says what it is of."""
         joint = f"covers all {len(self._each)} responses at once"
-        made = super()._intervals(asked)
+        made = super()._intervals(replace(asked, method=method))
         return [replace(one, guarantee=one.guarantee.replace("covers", joint, 1)) for one in made]
 
     def _candidates(self, z: Any) -> np.ndarray:

@@ -5,13 +5,14 @@ results. The path of penalties that `plot_stability` draws refits, with one call
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from ..checks import check_alpha, check_numbers, check_one_alpha
+from ..checks import check_numbers, check_one_alpha
 from ..data.design import Design
 from ..data.frames import by_label, collected, numbers
 from ..data.groups import as_ranking
@@ -21,7 +22,7 @@ from ..sets import progress_bar
 from ..show.coverage import Leverages, Ranks
 from ..show.shown import Shown
 from .labels import PER_LEVEL
-from .options import Level, New, Numbers, Options, Units
+from .options import Level, New, Options, Units
 
 if TYPE_CHECKING:
     from .base import BaseResults
@@ -37,16 +38,16 @@ def shown_of(results: "BaseResults", new: New, alpha: Level, response: Any, opti
     """`Shown` of one level, by default that of the results, and of one response; ``options`` are those of
     ``conf_int_conformal``."""
     level = check_one_alpha(results._level(alpha))
-    (shown,) = shown_of_levels(results, new, [level], response, options)
-    return shown
+    return shown_of_levels(results, new, [level], response, options)[0]
 
 
 def shown_of_levels(
-    results: "BaseResults", new: New, alphas: Numbers, response: Any, options: Options
+    results: "BaseResults", new: New, levels: list[float], response: Any, options: Options
 ) -> list[Shown]:
     """A list of `Shown`, one per level and response, level by level, from one call for all of them."""
-    levels, _ = check_alpha(alphas)
     new, options = collected(new), {name: value for name, value in options.items() if name != "to"}
+    if response is not None and len(results._designs) > 1:
+        options["response"] = response  # is refused there
     ends = results.conf_int_conformal(new, alpha=levels, centre=True, **options)
     frame = results._design.frame_of(new)
     known = [responses_of(one, new, frame, response, options.get("units")) for one in results._designs]
@@ -63,15 +64,6 @@ def shown_of_levels(
             shown = Shown(frame, mean, lower, upper, y, attrs, new is None)
             made.append(replace(shown, ranks=ranks_of(design, new, options, shown)))
     return made
-
-
-def check_judged(shown: Shown) -> None:
-    """Refuse rows whose coverage cannot be told."""
-    if np.isnan(shown.hits).all():
-        raise InputError(
-            f"none of the {len(shown.hits)} new rows has both an interval and a response: give "
-            "complete rows"
-        )
 
 
 def ranks_of(design: Design, new: New, options: Options, shown: Shown) -> Ranks | Leverages | None:
@@ -151,22 +143,19 @@ def as_penalties(penalties: Any, default: Iterable[float]) -> list[float]:
 def stability_path(
     refit: Callable[[float], "BaseResults"], new: New, penalties: list[float], alpha: float, progress: Any
 ) -> pd.DataFrame:
-    """Mean widths by method, one row per penalty that is refitted with; NaN where a method refuses.
-
-    Columns are ``penalty``, ``exact``, ``stable``, ``ball``, and ``share``, the part of the stable width
-    that is owed to stability.
-    """
+    """Mean widths by method, and the ``share`` of the stable width that is owed to stability, one row per
+    penalty that is refitted with; NaN where a method refuses."""
     lines = []
     with progress_bar(len(penalties), "penalty", "refitting", progress) as bar:
         for penalty in penalties:
             fitted = refit(penalty)
-            line = {"penalty": penalty, "share": np.nan}
+            lines.append({"penalty": penalty})
             for name, options in _WAYS.items():
-                ends = _quietly(fitted, new, alpha, options)
-                line[name] = np.nan if ends is None else mean_finite(ends["upper"] - ends["lower"])
-                if name == "stable" and ends is not None:
-                    line["share"] = ends.attrs["stability_share"]
-            lines.append(line)
+                with quietly(), suppress(AssumptionError):  # the path itself shows what warnings say
+                    ends = fitted.conf_int_conformal(new, alpha=alpha, **options)
+                    lines[-1][name] = mean_finite(ends["upper"] - ends["lower"])
+                    if name == "stable":
+                        lines[-1]["share"] = ends.attrs["stability_share"]
             bar.update()
     return pd.DataFrame(lines, columns=["penalty", *_WAYS, "share"])
 
@@ -175,12 +164,3 @@ def mean_finite(widths: pd.Series | np.ndarray) -> float:
     """Mean of the finite widths; infinity where there are none."""
     finite = np.asarray(widths)[np.isfinite(widths)]
     return float(np.mean(finite)) if len(finite) else np.inf
-
-
-def _quietly(fitted: "BaseResults", new: New, alpha: float, options: Options) -> pd.DataFrame | None:
-    """Intervals without the warnings that the path itself shows; None where the method refuses."""
-    with quietly():
-        try:
-            return fitted.conf_int_conformal(new, alpha=alpha, **options)
-        except AssumptionError:
-            return None

@@ -11,20 +11,15 @@ import pandas as pd
 from ..errors import InputError
 from ..sets import row_tau
 from ..show.plots.spread_plots import draw_influence
-from ..show.summary import constants_note
 from ..stability import BOUNDS, default_bound, named_constants
 from .figures import Axes, Figures
 from .options import Bound, New
 
 
 class StabilityResults(Figures):
-    """Results that know how far a row can move them.
+    """Results that know how far a row can move them, whose ``_fits`` are the `Fits` of the rows."""
 
-    Their ``_fits`` are the `Fits` of the rows; ``_objective`` is loss, ridge weights (p,) and unit of the
-    response.
-    """
-
-    _objective: Any
+    _objective: Any  # loss, ridge weights (p,) and unit of the response
 
     @property
     def constants(self) -> pd.Series:
@@ -33,18 +28,10 @@ class StabilityResults(Figures):
         ``rho`` is the largest slope of the loss and ``nu`` its largest curvature (infinite where there is
         none); ``gamma`` the Lipschitz constant of the score in the prediction and ``L_Phi`` that of the
         model, both 1; ``lambda`` the paper's: with N = n + 1 rows the objective is the mean loss plus
-        ``lambda |b|^2``, so that ``penalty * (1 - l1_ratio) = 2 lambda (n + 1) / n``; and ``C`` the largest
-        loss over the range of the responses. ``attrs`` have the ``bound`` that is used unless another is
-        named, and the formula of its ``tau``, with ``a_i = |x_i| / sqrt(2 N lambda)``; None where none
-        applies.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="lad")
-        >>> res.constants[["rho", "lambda"]].tolist(), res.constants.attrs
-        ([1.0, 0.004978...], {'bound': 'norm', 'tau': 'rho a_i a_N'})
+        ``lambda |b|^2``, so that ``penalty * (1 - l1_ratio) = 2 lambda (n + 1) / n`` (to have it literally,
+        fit with ``standardize=False`` and without intercept); and ``C`` the largest loss over the range of
+        the responses. ``attrs`` have the ``bound`` that is used unless another is named, and the formula of
+        its ``tau``, with ``a_i = |x_i| / sqrt(2 N lambda)``; None where none applies.
         """
         loss, ridge, unit = self._objective
         spread = float(np.ptp(self._design.y)) / unit
@@ -55,24 +42,12 @@ class StabilityResults(Figures):
         out.attrs = {"bound": None if none else bound, "tau": tau}
         return out
 
-    def _detail_notes(self) -> list[str]:
-        return [constants_note(self)]
-
     def influence(self) -> pd.DataFrame:
         """How far each training row moves its own prediction, and each coefficient.
 
         All fits without one row come from paths that start at the fit (theory, section 8.1), with units and
         penalty as they are. Returns ``own_prediction`` and a column per coefficient, each the value with
         the row less the value without it, in units of the response and of the design columns.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
-        >>> res.influence().loc[[137]].round(3)
-             own_prediction  Intercept  income
-        137         -74.824     15.073  -0.018
         """
         left = self._fits.leave_one_out()
         rows, index = self._rows(None)
@@ -85,24 +60,12 @@ class StabilityResults(Figures):
     def plot_influence(self, coefficient: str | None = None, ax: Axes = None) -> Axes:
         """How far each training row moves its own prediction, or a coefficient, over its residual.
 
-        The rows that move it most are named. A loss with a bounded slope lets no row pull as hard as its
-        residual is large.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data)
-        >>> res.plot_influence("income").get_ylabel()
-        'move of income by the row'
+        The rows that move it most are named.
         """
         name = "own_prediction" if coefficient is None else coefficient
-        made = self.influence()
+        made, known = self.influence(), ", ".join(self._design.names)
         if name not in made:
-            raise InputError(
-                f"coefficient={coefficient!r} is not in the model: give one of "
-                f"{', '.join(self._design.names)}"
-            )
+            raise InputError(f"coefficient={coefficient!r} is not in the model: give one of {known}")
         what = "its own prediction" if coefficient is None else coefficient
         return draw_influence(self.resid.to_numpy(), made[name], what, self._design.response, ax)
 
@@ -112,15 +75,6 @@ class StabilityResults(Figures):
         ``z`` is that response; by default the bounds hold for every one, and are infinite for losses that
         are not Lipschitz. ``bound`` is as in `conf_int_conformal`. Returns a row per new row, a column per
         training row and one, ``"new"``, for the new row itself; in units of the response.
-
-        Examples
-        --------
-        >>> import stabconf
-        >>> from statsmodels.datasets import engel
-        >>> res = stabconf.fit("foodexp ~ income", engel.load_pandas().data, loss="huber")
-        >>> tau = res.tau({"income": [500.0]})
-        >>> tau.shape, round(float(tau["new"].iloc[0]), 1)
-        ((1, 236), 1.2)
         """
         rows, index = self._rows(exog)
         trained = self._rows(None)[0]

@@ -17,8 +17,7 @@ from ..data.design import Design
 from ..data.frames import by_label, listed, numbers
 from ..data.units import column_units
 from ..errors import AssumptionError, InputError, InputTypeError, MismatchWarning, warn_user
-from ..results.asking import Asked
-from ..results.candidates import PValues
+from ..results.asking import Asked, PValues
 from ..results.estimator import EstimatorSpec, FittedResults
 from ..results.options import New, Numbers, Side
 from ..sets import HELD_OUT_METHODS, Clusters, EstimatorFits, Intervals, clipped
