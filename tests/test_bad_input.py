@@ -171,10 +171,11 @@ def test_a_formula_of_very_many_terms_says_what_to_do():
         stabconf.fit(many, GOOD)
 
 
-@pytest.mark.parametrize("argument", ["groups", "by"])
+@pytest.mark.parametrize("argument", ["groups", "by", "folds"])
 def test_a_column_of_lists_makes_no_groups(argument):
     data = GOOD.assign(pair=[[1, 2]] * len(GOOD))
     res = stabconf.fit("y ~ x", data)
-    call = {"groups": res.conf_int_conformal, "by": res.width_report}[argument]
+    call = res.width_report if argument == "by" else res.conf_int_conformal
+    how = {"method": "cv+"} if argument == "folds" else {}
     with pytest.raises(stabconf.InputTypeError, match=rf"{argument}='pair' has the value \[1, 2\], a list"):
-        call(data, **{argument: "pair"})
+        call(data, **{argument: "pair"}, **how)

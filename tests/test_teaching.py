@@ -74,6 +74,9 @@ def test_one_call_may_leave_unseen_rows_without_an_answer():
     res = stabconf.fit("y ~ x + g", DATA)
     with pytest.warns(DataWarning, match=r"1 row \(r\)"):
         ends = res.conf_int_conformal(NEW, unseen="nan")
+        made = res.get_prediction(NEW, unseen="nan")
+        assert made.summary_frame()["obs_ci_lower"].equals(ends["lower"].rename("obs_ci_lower"))
+        assert made.predicted_mean.isna().equals(ends["lower"].isna())
     assert ends["upper"].isna().tolist() == [False, False, True, True]
     with pytest.raises(InputError, match="unseen='nan'"):
         res.conf_int_conformal(NEW)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from ..checks import is_number
 from ..data.design import Design
-from ..data.frames import IntoFrame, by_label
+from ..data.frames import IntoFrame, as_labels, by_label
 from ..errors import InputError, InputTypeError
 from ..sets import Along, Clusters, FixedScale, LearnedScale
 from ..sets.score import Side as Side
@@ -113,7 +113,7 @@ def as_folds(folds: Any, method: str, design: Design) -> int | Clusters:
         raise InputError(
             f"folds has {len(labels)} labels for the {len(frame)} training rows: give one each"
         )
-    code, _ = pd.factorize(np.asarray(labels, dtype=object))
+    code, _ = pd.factorize(as_labels(pd.Series(list(labels), dtype=object), name, "folds"))
     if np.any(code < 0):
         raise InputError(
             f"{name} is missing in row {frame.index[code < 0][0]}: every training row needs a cluster"

@@ -270,10 +270,13 @@ class Prediction:
     """Predictions at some rows, and intervals on request; made by `Results.get_prediction`."""
 
     def __init__(self, results: "BaseResults", exog: New, alpha: Numbers, options: Options) -> None:
+        self._options = copied(options)
+        unseen = self._options.pop("unseen", None)
+        if unseen is not None:
+            results = results._copy(_design=results._design.leaving_unseen(unseen))
         self._results = results
         self._exog = copied(collected(exog))
         self._alpha = alpha
-        self._options = copied(options)
         self._units = {"units": options["units"]} if options.get("units") is not None else {}
 
     @property
