@@ -32,7 +32,7 @@ def refits(fits):
 @pytest.mark.parametrize("loss", CLIPPED, ids=lambda loss: loss.describe())
 def test_paths_that_leave_a_row_out_end_at_refits(loss, kind, l1_ratio):
     fits = fits_of(draw(kind, 3, n=20, p=4, penalty=0.02, l1_ratio=l1_ratio), loss)
-    made = fits.leave_one_out()
+    made = fits.left_out
     _, known = leave_one_out(fits.clipped)
     assert known.all()
     expected = refits(fits)
@@ -45,7 +45,7 @@ def test_paths_that_leave_a_row_out_end_at_refits(loss, kind, l1_ratio):
 @pytest.mark.parametrize("l1_ratio", [0.0, 0.3])
 def test_losses_that_bend_leave_rows_out_too(loss, l1_ratio):
     fits = fits_of(draw("plain", 5, n=15, p=3, penalty=0.05, l1_ratio=l1_ratio), loss)
-    made = fits.leave_one_out()
+    made = fits.left_out
     np.testing.assert_allclose(made.theta + made.coefficients, refits(fits), atol=2e-4)
 
 
@@ -56,7 +56,7 @@ def test_a_row_that_alone_holds_a_coefficient_leaves_the_smallest_norm_behind(lo
     X = np.column_stack([np.ones(12), rng.standard_normal(12), np.arange(12) == 7])
     y = X @ [1.0, 2.0, 3.0] + rng.standard_normal(12)
     fits = fits_of(replace(draw("plain", 0), X=X, y=y, penalty=0.0, l1_ratio=0.0), loss)
-    made = fits.leave_one_out()
+    made = fits.left_out
     theta = made.theta + made.coefficients
     assert abs(theta[7, 2]) < 1e-6 < abs(made.theta[2])
     for i in range(12):
@@ -71,7 +71,7 @@ def test_many_rows_are_left_out_with_few_of_them_watched():
     y = X @ rng.standard_normal(5) + rng.standard_t(2, 1500)
     for loss in CLIPPED:
         fits = fits_of(replace(draw("plain", 0), X=X, y=y, penalty=0.01, l1_ratio=0.0), loss)
-        made = fits.leave_one_out()
+        made = fits.left_out
         some = np.concatenate([np.argsort(np.abs(fits.clipped.r))[:8], np.arange(0, 1500, 100)])
         for i in some:
             rest = np.delete(np.arange(1500), i)
@@ -86,7 +86,7 @@ def test_wide_fits_with_an_l1_part_leave_rows_out(loss):
     X = np.column_stack([np.ones(40), rng.standard_normal((40, 119))])
     y = X[:, :4] @ [1.0, 2.0, -1.0, 0.5] + rng.standard_normal(40)
     fits = fits_of(replace(draw("plain", 0), X=X, y=y, penalty=0.05, l1_ratio=0.5), loss)
-    made = fits.leave_one_out()
+    made = fits.left_out
     assert leave_one_out(fits.clipped)[1].all()
     for i in range(0, 40, 5):
         rest = np.delete(np.arange(40), i)

@@ -49,7 +49,7 @@ class StabilityResults(Figures):
         penalty as they are. Returns ``own_prediction`` and a column per coefficient, each the value with
         the row less the value without it, in units of the response and of the design columns.
         """
-        left = self._fits.leave_one_out()
+        left = self._fits.left_out
         rows, index = self._rows(None)
         columns, place, scale = self._columns, self._design.intercept, self._fits.scale
         moves = [columns.coefficients(move, 0.0, scale, place) for move in left.coefficients]

@@ -25,14 +25,7 @@ from ..path import (
     sharpened,
     ties_of,
 )
-from ..solvers import (
-    Problem,
-    Solution,
-    TieBreak,
-    minimise,
-    smallest_norm,
-    solve,
-)
+from ..solvers import Problem, Solution, TieBreak, minimise, smallest_norm, solve
 from ..stability import BaseFit
 from ..threads import one_thread
 from .parallel import parts_of
@@ -153,13 +146,10 @@ class Fits:
         solution = self._solved(problem, self.base.solution.x)
         return solution.x, solution.radius
 
-    def leave_one_out(self) -> LeftOut:
-        """The fits without each training row; made once (theory, section 8.1)."""
-        return self._left_out
-
     @cached_property
     @one_thread
-    def _left_out(self) -> LeftOut:
+    def left_out(self) -> LeftOut:
+        """The fits without each training row (theory, section 8.1)."""
         theta = self.base.solution.x if self.loss.kind == "bending" else self.clipped.theta
         moves, known = leave_one_out(self.clipped) if self.loss.kind != "bending" else self._chords()
         theta, moves = self.ties.moves(theta), self.ties.moves(moves)
@@ -271,8 +261,7 @@ class Fits:
 
     def without(self, row: int) -> Callable[[np.ndarray], np.ndarray]:
         """A fit to all training rows but one, likewise; units and penalty are those of all of them."""
-        made = self.leave_one_out()
-        theta = self.scale * (made.theta + made.coefficients[row])
+        theta = self.scale * (self.left_out.theta + self.left_out.coefficients[row])
         return partial(linear, self.centre, 1.0, theta)
 
     def in_range(self, rows: np.ndarray) -> np.ndarray:
