@@ -23,7 +23,7 @@ from ..sets.blocks import (
 )
 from ..sets.request import check_side
 from ..sets.training import Fitted
-from ..show.summary import FitSummary, summarise_parted
+from ..show.summary import FitSummary, summarise
 from .base import BaseResults
 from .options import New, Numbers, Side
 from .predictor import Predictor
@@ -108,7 +108,7 @@ class PartedResults(Coefficients, BaseResults):
 
     def summary(self) -> FitSummary:
         """Summary tables: the fit and the coefficients."""
-        return summarise_parted(self, self._design, self._fitted.solution)
+        return summarise(self, errors=False)
 
     def _frozen(self, alphas: tuple[float, ...], side: Side) -> Predictor:
         if (alphas, side) not in self._predictors:

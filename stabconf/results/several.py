@@ -230,7 +230,7 @@ class SeveralResults(EachResults, Tables):
         """
         rows, level, where = self._summary_rows(alpha)
         made = self._intervals(Asked(rows, [level], self._method("auto", {})))
-        return summarise_several(self, self._design, made, where)
+        return summarise_several(self, made, where)
 
     def plot_pairs(
         self,
@@ -303,7 +303,7 @@ class SeveralResults(EachResults, Tables):
         new: New,
         options: Options,
     ) -> Content:
-        summary = summarise_several(self, self._design)
+        summary = summarise_several(self)
         return collect_joint(shown, self._widths(shown, groups), _drawn(shown[0], _BOXES), summary, about)
 
     # Parts -----------------------------------------------------------------------------------------

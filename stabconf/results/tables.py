@@ -66,7 +66,7 @@ class Tables(BaseResults):
         """
         rows, level, where = self._summary_rows(alpha)
         made = self._attempt(rows, level, self.default_method)
-        more = None
+        more = []
         if details and not isinstance(made, str):
             more = stability_lines(made, self._attempt(rows, level, self._enclosing))
         last = self._detail_notes() if details else []
