@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from ...data.frames import check_duplicates
 from ..drift import ExchangeabilityCheck
 from ..plots.curve_plots import draw_coverage_along
 from ..plots.row_plots import draw_intervals, draw_pairs
@@ -45,7 +46,9 @@ def interval_figure(shown: Shown, x: str | None) -> Picture:
         places = np.argsort(shown.mean, kind="stable")[np.linspace(0, count - 1, _DRAWN).astype(int)]
         shown = shown.take(np.sort(places))
         caption += f" {_DRAWN} of {count} rows are drawn, evenly spaced by prediction."
-    values = None if x is None else shown.column(x)
+    if x is not None:
+        check_duplicates(shown.frame, [x], "new")
+    values = None if x is None else shown.frame[x]
     return Picture("intervals", caption, _svg(lambda ax: draw_intervals(shown, values, x, ax), 4.2))
 
 
