@@ -33,12 +33,10 @@ _WORDS = {  # what small and large p-values mean
 class ExchangeabilityCheck:
     """Whether new rows look exchangeable with the training rows; made by ``check_exchangeability``.
 
-    Each new row is ranked among reference rows, which took no part in the fit that scores them, and the new
-    rows before it: by its residual ("level"), the size of its residual ("spread") and how far out its
-    covariates lie ("covariates"). Under exchangeability each kind of p-value is uniform and independent
-    from row to row. A bet against that, a test martingale, starts with a capital of 1/6 for each kind: that
-    any of the three ever reaches 20 has a probability of at most 0.025. Kolmogorov-Smirnov tests have the
-    other half of the 0.05.
+    Under exchangeability each kind of p-value, "level", "spread" and "covariates", is uniform and
+    independent from row to row. A bet against that, a test martingale, starts with a capital of 1/6 for
+    each kind: that any of the three ever reaches 20 has a probability of at most 0.025. Kolmogorov-Smirnov
+    tests have the other half of the 0.05.
 
     Attributes
     ----------
@@ -117,7 +115,8 @@ class ExchangeabilityCheck:
     @property
     def departures(self) -> list[str]:
         """Which of "level", "spread" and "covariates" depart, the clearest first."""
-        clear = self._clearness()
+        tests = -np.log10((_TESTS * self.table["ks_p"]).clip(lower=1e-300))
+        clear = np.maximum(self.table["largest"], tests).sort_values(ascending=False, kind="stable")
         return [str(name) for name in clear.index[clear >= -np.log10(_LEVEL)]]
 
     @property
@@ -207,11 +206,6 @@ class ExchangeabilityCheck:
     def _rose(self, name: str) -> bool:
         """Whether the bet on a kind passed the limit at 5 %."""
         return bool(self.table.at[name, "largest"] >= -np.log10(_LEVEL))
-
-    def _clearness(self) -> pd.Series:
-        """-log10 of the p-value of each kind, of the clearer of its two tests; the clearest first."""
-        tests = -np.log10((_TESTS * self.table["ks_p"]).clip(lower=1e-300))
-        return np.maximum(self.table["largest"], tests).sort_values(ascending=False, kind="stable")
 
     def _meaning(self, name: str, rose: bool) -> str:
         """What a departure means, by whether p-values are small or large while it lasts."""

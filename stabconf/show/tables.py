@@ -9,22 +9,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import takewhile
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    **{sign: rf"\{sign}" for sign in "#$%&_{}"},
-}
+_NAMED = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "<": "less", ">": "greater", "|": "bar"}
+_LATEX = str.maketrans(
+    {sign: rf"\text{name}{{}}" for sign, name in _NAMED.items()} | {sign: rf"\{sign}" for sign in "#$%&_{}"}
+)
 _LEFT, _RIGHT = "text-align: left", "text-align: right"  # notebooks centre what says nothing
 _CAPTION = f"{_LEFT}; font-weight: bold; white-space: nowrap"
-_MARKDOWN = {ord(sign): f"\\{sign}" for sign in "\\`*_|~$"} | {
-    ord("<"): "&lt;",
-    ord("&"): "&amp;",
-    ord("\n"): " ",
-}
+_MARKDOWN = str.maketrans(
+    {sign: f"\\{sign}" for sign in "\\`*_|~$"} | {"<": "&lt;", "&": "&amp;", "\n": " "}
+)
 
 
 def cell(value: object) -> str:
@@ -114,7 +107,7 @@ def latex_escaped(text: object) -> str:
     >>> latex_escaped("50 % of x_1")
     '50 \\\\% of x\\\\_1'
     """
-    return "".join(_LATEX.get(sign, sign) for sign in str(text))
+    return str(text).translate(_LATEX)
 
 
 @dataclass(frozen=True)
