@@ -17,7 +17,7 @@ from ..data.response_units import as_units
 from ..errors import InputError
 from ..rank import conformal_rank
 from ..sets.intervals import assumed
-from ..show.plots.candidate_plots import draw_predictive
+from ..show.plots.curve_plots import draw_predictive
 from .asking import Asked, prepared
 from .labels import warn_about
 from .options import Level, New, Options, Units, given

@@ -5,7 +5,6 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -13,11 +12,9 @@ from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
 from .plots.curve_plots import draw_drift
+from .plots.style import Axes
 from .summary import FitSummary
 from .tables import shortened
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _LEVEL = 0.05
 _TESTS = 6  # which share the level: a bet and a test of uniformity for each of three scores
@@ -172,7 +169,7 @@ class ExchangeabilityCheck:
         )
         return FitSummary([table], [self.sentence, note])
 
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Evidence over the new rows with its limits at 1/20 and 1/100, and the running mean of p.
 
         Parameters

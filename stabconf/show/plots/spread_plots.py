@@ -3,7 +3,7 @@
 Drawn for ``plot_widths``, `Comparison.plot`, ``plot_residuals``, ``plot_influence`` and written reports.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,19 +13,17 @@ from .style import (
     BAND,
     BLACK,
     BLUE,
-    GREY,
+    DASHED,
     MANY,
     PALE_PALETTE,
     RED,
+    Axes,
     legend,
     new_axes,
     point_size,
     short,
     shorts,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _FEW = 300  # points of a group up to which each is drawn
 _PARTS = 10  # of the rows along the axis of residuals,
@@ -46,8 +44,8 @@ def draw_widths(
     labels: pd.Categorical | None,
     name: str | None,
     attrs: dict[str, Any],
-    ax: "Axes | None" = None,
-) -> "Axes":
+    ax: Axes | None = None,
+) -> Axes:
     """A histogram of widths (m,), or boxes by the groups ``labels`` (m,) that are called ``name``.
 
     Widths are NaN for rows without an interval; infinite ones are counted beside the group's name.
@@ -72,7 +70,7 @@ def draw_widths(
     return ax
 
 
-def _histogram(ax: "Axes", widths: np.ndarray) -> None:
+def _histogram(ax: Axes, widths: np.ndarray) -> None:
     finite = widths[np.isfinite(widths)]
     if len(finite):
         middle, mean = float(np.median(finite)), float(np.mean(finite))
@@ -92,7 +90,7 @@ def _histogram(ax: "Axes", widths: np.ndarray) -> None:
     ax.set_ylabel("intervals")
 
 
-def _boxes(ax: "Axes", values: list[np.ndarray], names: list[str], colours: list[str]) -> None:
+def _boxes(ax: Axes, values: list[np.ndarray], names: list[str], colours: list[str]) -> None:
     """A box and points of the finite values of each group, from the top down."""
     finite = [each[np.isfinite(each)] for each in values]
     places = np.arange(len(names), 0, -1)
@@ -112,7 +110,7 @@ def comparison_size(lines: int) -> tuple[float, float]:
     return 7.0, 1.2 + 0.34 * lines
 
 
-def draw_comparison(table: pd.DataFrame, runs: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
+def draw_comparison(table: pd.DataFrame, runs: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Boxes of the mean length over the repeats in ``runs``, one per method and penalty of ``table``."""
     from matplotlib.patches import Patch
 
@@ -137,8 +135,8 @@ def draw_comparison(table: pd.DataFrame, runs: pd.DataFrame, ax: "Axes | None" =
 
 
 def draw_residuals(
-    x: np.ndarray, residuals: np.ndarray, name: str, response: str, ax: "Axes | None" = None
-) -> "Axes":
+    x: np.ndarray, residuals: np.ndarray, name: str, response: str, ax: Axes | None = None
+) -> Axes:
     """Residuals (m,) over ``x`` (m,) called ``name``, with medians and quartiles of parts of equal counts;
     rows that lack either are left out."""
     ax = new_axes(ax)
@@ -158,16 +156,16 @@ def draw_residuals(
     return ax
 
 
-def _cloud(ax: "Axes", x: np.ndarray, y: np.ndarray) -> None:
+def _cloud(ax: Axes, x: np.ndarray, y: np.ndarray) -> None:
     """Points about a line at 0."""
     look: dict[str, Any] = {"color": BLUE, "linewidths": 0, "alpha": 0.6, "rasterized": len(x) > MANY}
     ax.scatter(x, y, s=point_size(len(x)), **look)
-    ax.axhline(0.0, color=GREY, linewidth=1.0, linestyle="--")
+    ax.axhline(0.0, **DASHED)
 
 
 def draw_influence(
-    residuals: np.ndarray, moves: pd.Series, what: str, response: str, ax: "Axes | None" = None
-) -> "Axes":
+    residuals: np.ndarray, moves: pd.Series, what: str, response: str, ax: Axes | None = None
+) -> Axes:
     """Moves (n,) of ``what`` by training rows over their residuals (n,); the largest are named."""
     ax = new_axes(ax)
     values = moves.to_numpy()

@@ -4,7 +4,7 @@ import io
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,11 +14,9 @@ from ..drift import ExchangeabilityCheck
 from ..plots.curve_plots import draw_coverage_along
 from ..plots.row_plots import draw_intervals, draw_pairs
 from ..plots.spread_plots import draw_widths
+from ..plots.style import Axes
 from ..shown import Shown
 from ..tables import percent
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _WIDTH = 6.8  # inches
 _MARGIN = 0.1  # inches about a figure
@@ -94,7 +92,7 @@ def drift_figure(check: ExchangeabilityCheck) -> Picture:
     return Picture("exchangeability", caption, _svg(check.plot, 3.8))
 
 
-def _svg(draw: "Callable[[Axes], Axes]", height: float) -> bytes:
+def _svg(draw: Callable[[Axes], Axes], height: float) -> bytes:
     """SVG of a figure; the same input gives the same bytes."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
