@@ -12,6 +12,7 @@ import warnings
 from argparse import ArgumentParser, Namespace
 from argparse import RawDescriptionHelpFormatter as AsWritten
 from collections.abc import Callable, Sequence
+from functools import cache
 from glob import glob
 from pathlib import Path
 from typing import Any
@@ -77,14 +78,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _warnings_once() -> Callable[..., None]:
     """What says each warning once, with the name of its kind where it is not the package's own."""
-    said: set[str] = set()
+    once = cache(_say_on_stderr)
 
     def say(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         own = issubclass(category, StabconfWarning)
-        text = f"{'warning' if own else category.__name__}: {message}"
-        if text not in said:
-            said.add(text)
-            _say_on_stderr(text)
+        once(f"{'warning' if own else category.__name__}: {message}")
 
     return say
 
@@ -107,24 +105,21 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--version", action="version", version=f"stabconf {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    def command(name: str, run: Callable[[Namespace], None], does: str, examples: str) -> ArgumentParser:
+    def command(
+        name: str, run: Callable[[Namespace], None], does: str, examples: str = ""
+    ) -> Callable[..., Any]:
         made = commands.add_parser(name, help=does, epilog=examples, formatter_class=AsWritten)
         made.description = does[0].upper() + does[1:] + "."
         made.set_defaults(run=run)
-        return made
+        return made.add_argument
 
     does = "fit a formula, print the summary, write intervals"
-    _add_fit(command("fit", _fit, does, _FIT_EXAMPLES).add_argument)
+    _add_fit(command("fit", _fit, does, _FIT_EXAMPLES))
     does = "compare interval methods over random splits"
-    _add_compare(command("compare", _compare, does, _COMPARE_EXAMPLES).add_argument)
-    demo = command(
-        "demo",
-        _demo,
-        "intervals for households of Engel's food data, judged at held-out ones, and a report",
-        "",
-    )
+    _add_compare(command("compare", _compare, does, _COMPARE_EXAMPLES))
+    does = "intervals for households of Engel's food data, judged at held-out ones, and a report"
     says = "the report, .html or .md (default: %(default)s)"
-    demo.add_argument("--output", type=Path, default=Path("stabconf-demo.html"), help=says)
+    command("demo", _demo, does)("--output", type=Path, default=Path("stabconf-demo.html"), help=says)
     return parser
 
 
@@ -146,12 +141,8 @@ def _add_fit(add: Callable[..., Any]) -> None:
     add("--side", default="two-sided", choices=["two-sided", "upper", "lower"])
     says = "cover along a formula, such as '~ C(region) + cr(age, df=4)'"
     add("--conditional", metavar="FORMULA", help=says)
-    add(
-        "--groups",
-        action="append",
-        metavar="TERM",
-        help="cover within groups of a column or term; repeatable",
-    )
+    says = "cover within groups of a column or term; repeatable"
+    add("--groups", action="append", metavar="TERM", help=says)
     says = "rows of levels that training lacks are an error (default), or left empty"
     add("--unseen", default="raise", choices=["raise", "nan"], help=says)
     says = "answer a transformed response, np.log(y) say, in units of y"
@@ -159,12 +150,8 @@ def _add_fit(add: Callable[..., Any]) -> None:
     says = "group widths by a column or term, or by bins of a number: x=4 or x=0,10,100; repeatable"
     add("--by", action="append", type=_grouping, metavar="COLUMN[=BINS]", help=says)
     add("--report", type=Path, metavar="FILE", help="write a report: .html or .md")
-    add(
-        "--intervals",
-        type=Path,
-        metavar="FILE",
-        help="write the intervals as a table, or as tables in a folder",
-    )
+    says = "write the intervals as a table, or as tables in a folder"
+    add("--intervals", type=Path, metavar="FILE", help=says)
     add("--quiet", action="store_true", help="print nothing but errors and warnings")
 
 
