@@ -165,7 +165,7 @@ def compare_in_scope(
     methods = [methods] if isinstance(methods, str) else list(methods)
     options, new, repeats = asked["options"] or {}, asked["new"], asked["repeats"]
     model = {name: asked[name] for name in ("loss", "l1_ratio", "estimator", "tau")}
-    _check(methods, {"repeats": repeats, "new": new}, options, model["loss"], model["estimator"])
+    _check(methods, asked)
     alpha, seed = check_one_alpha(asked["alpha"]), asked["random_state"]
     penalties: list[Any] = [asked["penalty"]] if np.isscalar(asked["penalty"]) else list(asked["penalty"])
     whole = build_design(formula, data, scope)
@@ -212,19 +212,18 @@ def _described(given: object) -> str:
     return getattr(given, "__qualname__", None) or re.sub(r" at 0x\w+", "", repr(given))
 
 
-def _check(
-    methods: list[str], counts: dict[str, Any], options: Mapping[str, Any], loss: Any, estimator: object
-) -> None:
-    table: Mapping[str, Method] = METHODS if estimator is None else ESTIMATOR_METHODS
+def _check(methods: list[str], asked: Mapping[str, Any]) -> None:
+    loss = asked["loss"]
+    table: Mapping[str, Method] = METHODS if asked["estimator"] is None else ESTIMATOR_METHODS
     for method in methods:
         if method not in table and method not in ("auto", "oracle"):
             known = ", ".join(["auto", "oracle", *table])
             raise InputError(f"methods has {method!r}, which is unknown: give some of {known}")
-    for method in set(options) - set(methods):
+    for method in set(asked["options"] or {}) - set(methods):
         raise InputError(f"options has {method!r}, which is not among the methods: {', '.join(methods)}")
-    for name, value in counts.items():
-        if not is_count(value):
-            raise InputError(f"{name}={value!r} is not allowed: give a whole number, 1 or larger")
+    for name in ("repeats", "new"):
+        if not is_count(asked[name]):
+            raise InputError(f"{name}={asked[name]!r} is not allowed: give a whole number, 1 or larger")
     if isinstance(loss, (list, tuple)):
         raise InputTypeError(
             f"loss={loss!r} has several: compare takes one loss at a time; call it for each, and put the "
