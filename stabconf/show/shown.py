@@ -14,7 +14,6 @@ from .coverage import Leverages, Ranks, coverage_line
 from .tables import Table, cell, percent
 
 _QUANTILES = {"min": 0.0, "q25": 0.25, "median": 0.5, "q75": 0.75, "max": 1.0}
-_RANGE = ("expected_lower", "expected_upper")
 
 
 @dataclass(frozen=True)
@@ -112,16 +111,17 @@ class WidthReport(pd.DataFrame):
 
     def strings(self) -> tuple[list[str], list[list[str]]]:
         """Header and lines as strings; rows without an interval are counted where there are any."""
-        shown = [name for name in self.columns if name not in _RANGE]
-        shown = [name for name in shown if name != "missing" or self[name].any()]
-        if _RANGE[0] in self and self[_RANGE[0]].notna().any():
-            shown.append("expected")
-        header = [*map(str, self.index.names), *shown]
+        shown = [name for name in self.columns if name != "expected_upper"]
+        if not self["missing"].any():
+            shown.remove("missing")
+        if "expected_lower" in self and self["expected_lower"].isna().all():
+            shown.remove("expected_lower")
+        heads = ["expected" if name == "expected_lower" else name for name in shown]
         lines = []
         for label, (_, values) in zip(self.index, self.iterrows(), strict=True):
             labels = label if isinstance(label, tuple) else (label,)
             lines.append([*map(str, labels), *(_text(name, values) for name in shown)])
-        return header, lines
+        return [*map(str, self.index.names), *heads], lines
 
     def __repr__(self) -> str:
         header, lines = self.strings()
@@ -197,8 +197,8 @@ def _line(
 
 def _text(name: str, values: pd.Series) -> str:
     """A cell of the table: shares in per cent, the expected range in one."""
-    if name == "expected":
-        low, high = values[list(_RANGE)]
+    if name == "expected_lower":
+        low, high = values[[name, "expected_upper"]]
         return "" if np.isnan(low) else f"{percent(low).removesuffix(' %')} to {percent(high)}"
     value = values[name]
     if np.isnan(value):

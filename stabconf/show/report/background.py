@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ...data.design import Design
 from ...data.frames import is_numeric
 from ..shown import Shown
 from ..tables import Table, cell, percent
@@ -31,11 +30,6 @@ class Background:
     dropped: pd.Index
     X: np.ndarray
     rows: np.ndarray | None
-
-    @classmethod
-    def of(cls, formula: str, design: Design, X: np.ndarray, rows: np.ndarray | None) -> "Background":
-        """Of the design that results have."""
-        return cls(formula, design.predictors, design.frame_of(None), design.dropped, X, rows)
 
 
 def data_checks(shown: Shown, background: Background) -> list[Table]:

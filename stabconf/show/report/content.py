@@ -21,6 +21,7 @@ from .background import Background, data_checks
 from .listing import interval_csv, interval_facts, interval_table, lead_sentence, listed_names
 from .pictures import Picture, coverage_figure, drift_figure, interval_figure, pair_figure, width_figure
 
+_FIRST = ("count", "missing", "coverage", "expected_lower", "expected_upper")
 _SPREAD = 10  # rows from which on their widths have a figure
 _PACKAGES = ("numpy", "scipy", "pandas", "statsmodels", "patsy", "matplotlib")
 _CITE = (
@@ -117,27 +118,22 @@ def _shared(
     shown: Sequence[Shown], widths: WidthReport, summary: FitSummary, background: Background
 ) -> dict[str, Any]:
     """What reports of one response and of several say alike."""
-    first = shown[0]
+    first, attrs = shown[0], shown[0].attrs
+    where = "the training points" if first.training else f"{len(first.frame)} new rows"
+    proviso = "" if attrs["certified"] else " (NOT certified)"
+    about = (
+        f"{background.formula}, fitted to {len(background.trained)} rows. Intervals at {where} by the "
+        f"method '{attrs['method']}' with alpha = {attrs['alpha']:g}: {attrs['guarantee']}{proviso}."
+    )
     return {
         "lead": lead_sentence(shown, widths),
-        "about": _about(first, background),
+        "about": about,
         "facts": interval_facts(shown),
         "intervals": None if first.training else interval_table(shown, background.predictors),
         "csv": "" if first.training else interval_csv(shown, background.predictors),
         "summary": summary,
         "checks": data_checks(first, background),
     }
-
-
-def _about(shown: Shown, background: Background) -> str:
-    """What was fitted, and what the intervals promise."""
-    attrs = shown.attrs
-    where = "the training points" if shown.training else f"{len(shown.frame)} new rows"
-    proviso = "" if attrs["certified"] else " (NOT certified)"
-    return (
-        f"{background.formula}, fitted to {len(background.trained)} rows. Intervals at {where} by the "
-        f"method '{attrs['method']}' with alpha = {attrs['alpha']:g}: {attrs['guarantee']}{proviso}."
-    )
 
 
 def _cautions(shown: Shown, labels: pd.Categorical | None, name: str | None) -> list[str]:
@@ -160,15 +156,11 @@ def _cautions(shown: Shown, labels: pd.Categorical | None, name: str | None) -> 
 
 def _width_table(report: WidthReport, last: bool) -> Table:
     """The report with coverage before the widths, and without what is nowhere the case."""
-    header, lines = report.strings()
-    levels = report.index.nlevels
-    first = [name for name in ("count", "missing", "coverage", "expected") if name in header[levels:]]
-    order = [*range(levels), *(header.index(name, levels) for name in first)]
-    order += [place for place in range(levels, len(header)) if place not in order]
+    first = [name for name in report if name in _FIRST]
+    order = first + [name for name in report if name not in _FIRST]
     if not report["infinite"].any():
-        order.remove(header.index("infinite", levels))
-    header = [header[place] for place in order]
-    lines = [[line[place] for place in order] for line in lines]
+        order.remove("infinite")
+    header, lines = WidthReport(report[order]).strings()
     note = (
         "'expected' is where the coverage falls in 95 % of samples (training rows and as many new ones) if "
         "the intervals cover as promised, in every row of the table alike."
