@@ -75,50 +75,28 @@ def _from(text: str, start: int, width: int) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in per cent, to one digit.
-
-    >>> percent(0.0512), percent(1.0), percent(0.0)
-    ('5.1 %', '100 %', '0 %')
-    """
+    """A share in per cent, to one digit."""
     return f"{100 * share:.1f}".removesuffix(".0") + " %"
 
 
 def promised(share: float) -> str:
-    """The coverage that intervals promise, in words; NaN where nothing is certified.
-
-    >>> promised(0.9), promised(float("nan"))
-    ('at least 90 %', 'not certified')
-    """
+    """The coverage that intervals promise, in words; NaN where nothing is certified."""
     return f"at least {percent(share)}" if not math.isnan(share) else "not certified"
 
 
 def markdown_escaped(text: object) -> str:
-    """Text that Markdown shows as it is.
-
-    >>> markdown_escaped("a|b <i>")
-    'a\\\\|b &lt;i>'
-    """
+    """Text that Markdown shows as it is."""
     return str(text).translate(_MARKDOWN).replace("](", "]\\(")
 
 
 def latex_escaped(text: object) -> str:
-    """Text with LaTeX's special characters escaped.
-
-    >>> latex_escaped("50 % of x_1")
-    '50 \\\\% of x\\\\_1'
-    """
+    """Text with LaTeX's special characters escaped."""
     return str(text).translate(_LATEX)
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of strings whose first column names the lines, and a note below it.
-
-    >>> print(Table("", ["", "width"], [["a|b", "1.5"]]).markdown())
-    |  | width |
-    | :-- | --: |
-    | a\\|b | 1.5 |
-    """
+    """A table of strings whose first column names the lines, and a note below it."""
 
     title: str
     header: list[str] | None

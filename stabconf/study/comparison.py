@@ -323,8 +323,7 @@ def _summarised(runs: pd.DataFrame, methods: list[str], penalties: list[float], 
         time=("time", "median"),
         repeats=("repeat", "size"),
     )
-    order = pd.MultiIndex.from_product([penalties, methods], names=["penalty", "method"])
-    table = table.reindex(order).reset_index()
-    out = Comparison(table[["method", *table.columns.drop("method")]])
+    order = [(method, penalty) for penalty in penalties for method in methods]
+    out = Comparison(table.swaplevel().reindex(order).reset_index())
     out.runs = runs
     return out

@@ -14,10 +14,7 @@ from .style import BAND, BLACK, BLUE, GREY, MANY, RED, Axes, legend, new_axes, p
 
 
 def draw_intervals(
-    shown: Shown,
-    x: pd.Series | np.ndarray | None = None,
-    name: str | None = None,
-    ax: Axes | None = None,
+    shown: Shown, x: pd.Series | np.ndarray | None = None, name: str | None = None, ax: Axes | None = None
 ) -> Axes:
     """Intervals against ``x`` (m,) called ``name``: numbers, times, flags or categories; rows without a
     value are left out. By default rows are sorted by their prediction."""
@@ -169,26 +166,21 @@ def draw_pairs(pair: tuple[Shown, Shown], boxes: np.ndarray, ax: Axes | None = N
     if one.y is not None and two.y is not None and len(rest):
         what = "other training responses" if one.training else "other responses"
         ax.scatter(one.y[rest], two.y[rest], s=9, color=GREY, linewidths=0, label=what, zorder=2)
-    mine = one.take(boxes), two.take(boxes)
-    x, y = (np.clip([each.lower, each.upper], *_limits(each, 0.1)) for each in mine)
+    one, two = one.take(boxes), two.take(boxes)
+    x, y = (np.clip([each.lower, each.upper], *_limits(each, 0.1)) for each in (one, two))
     corners = np.stack([x[[0, 1, 1, 0]].T, y[[0, 0, 1, 1]].T], axis=-1)
     label = f"{percent(1 - one.attrs['alpha'])} box, all responses at once"
     look: dict[str, Any] = {"facecolors": to_rgba(BAND, 0.3), "edgecolors": BLUE, "linewidths": 0.8}
     ax.add_collection(PolyCollection(list(corners), label=label, zorder=1.5, **look))
-    ax.scatter(mine[0].mean, mine[1].mean, s=22, color=BLUE, marker="D", label="prediction", zorder=3)
+    ax.scatter(one.mean, two.mean, s=22, color=BLUE, marker="D", label="prediction", zorder=3)
     if one.y is not None and two.y is not None:
-        _draw_own(ax, *mine, one.y[boxes], two.y[boxes])
+        known = ~np.isnan(one.y + two.y)
+        ways = np.stack([[one.mean, two.mean], [one.y, two.y]])[:, :, known]
+        ax.plot(*np.moveaxis(ways, 1, 0), color=BLACK, linewidth=0.6, zorder=2)
+        inside = (one.lower <= one.y) & (one.y <= one.upper) & (two.lower <= two.y) & (two.y <= two.upper)
+        _draw_judged(ax, one.y, np.where(known, two.y, np.nan), inside, "response", 30.0)
     ax.autoscale_view()
     ax.set_xlabel(short(one.attrs["response"], 40))
     ax.set_ylabel(short(two.attrs["response"], 40))
     legend(ax)
     return ax
-
-
-def _draw_own(ax: Axes, one: Shown, two: Shown, x: np.ndarray, y: np.ndarray) -> None:
-    """The responses (m,) of the boxes' own rows, each with a line to its prediction."""
-    y = np.where(np.isnan(x), np.nan, y)
-    inside = (one.lower <= x) & (x <= one.upper) & (two.lower <= y) & (y <= two.upper)
-    ways = np.stack([[one.mean, two.mean], [x, y]])[:, :, ~np.isnan(y)]
-    ax.plot(*np.moveaxis(ways, 1, 0), color=BLACK, linewidth=0.6, zorder=2)
-    _draw_judged(ax, x, y, inside, "response", 30.0)
