@@ -20,20 +20,10 @@ _QUANTILES = {"min": 0.0, "q25": 0.25, "median": 0.5, "q75": 0.75, "max": 1.0}
 class Shown:
     """Intervals of one level at m rows.
 
-    Attributes
-    ----------
-    frame : DataFrame
-        The rows as the user gave them, or the training rows.
-    mean, lower, upper : (m,) arrays
-        NaN for rows with a missing value.
-    y : (m,) array or None
-        Responses, where known.
-    attrs : dict
-        Of the interval frame: response, alpha, side, method, guarantee, ...
-    training : bool
-        Whether these are the training rows.
-    ranks : Ranks, Leverages or None
-        What the coverage of the intervals rests on; None with weights of a shift.
+    ``frame`` has the rows as the user gave them, or the ``training`` rows. ``mean``, ``lower`` and
+    ``upper`` (m,) are NaN for rows with a missing value, ``y`` (m,) are the responses, where known.
+    ``attrs`` are those of the interval frame: response, alpha, side, method, guarantee, ... The coverage of
+    the intervals rests on ``ranks``; None with weights of a shift.
     """
 
     frame: pd.DataFrame

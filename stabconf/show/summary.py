@@ -21,7 +21,6 @@ from .tables import Table, cell, latex_escaped, percent, promised, shortened, to
 
 _WIDTH = 78
 _R2 = "Errors are those at the training rows. Pseudo R-squared is 1 - loss of the fit / loss of a constant."
-_BORROWED = "Regression by statsmodels"
 
 # Results, solutions and intervals belong to rooms that this one does not import; their attributes are read.
 _Results = Any
@@ -101,19 +100,24 @@ def summarise_refitted(results: _Results) -> FitSummary:
     left = [("Model:", name), *([("Norm:" if family is None else "Family:", part)] if part else [])]
     left += [] if family is None else [("Link:", type(family.link).__name__)]
     left += [("Per row:", ", ".join(results.per_row))] if results.per_row else []
-    left = [_response(results), *((what, shortened(value, 18)) for what, value in left)]
+    left = [(what, shortened(value, 18)) for what, value in left]
     note = "Coefficients are those of statsmodels; intervals come from refits to parts of the rows."
-    notes = [note, *_transformed([results._design])]
-    return _summary(_BORROWED, results, left, _quality(results), [_plain_coefficients(results)], notes)
+    return _borrowed(results, left, [note])
 
 
 def summarise_model(results: _Results) -> FitSummary:
     """The `Summary` of a statsmodels model."""
     recipe = results.recipe
-    left = [_response(results), ("Model:", recipe.label), ("Penalty:", recipe.penalty.describe())]
-    notes = [_R2, "Coefficients are those of statsmodels.", *recipe.notes]
-    notes += _transformed([results._design])
-    return _summary(_BORROWED, results, left, _quality(results), [_plain_coefficients(results)], notes)
+    left = [("Model:", recipe.label), ("Penalty:", recipe.penalty.describe())]
+    return _borrowed(results, left, [_R2, "Coefficients are those of statsmodels.", *recipe.notes])
+
+
+def _borrowed(results: _Results, left: _Pairs, notes: list[str]) -> FitSummary:
+    """The `Summary` of a model whose coefficients are those of statsmodels."""
+    left = [_response(results), *left]
+    table = _coefficients(results.params.index, ["coef"], [results.params])
+    notes = [*notes, *_transformed([results._design])]
+    return _summary("Regression by statsmodels", results, left, _quality(results), [table], notes)
 
 
 def summarise_quantiles(results: _Results) -> FitSummary:
@@ -258,10 +262,6 @@ def _summary(
     dropped = str(results._design.count_dropped)
     rows = [("No. Observations:", str(results.nobs)), ("Rows dropped:", dropped)]
     return FitSummary([formula, _pairs(None, left, rows + right), *tables], notes)
-
-
-def _plain_coefficients(results: _Results) -> SimpleTable:
-    return _coefficients(results.params.index, ["coef"], [results.params])
 
 
 def _coefficients(

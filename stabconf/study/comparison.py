@@ -92,12 +92,13 @@ class Comparison(pd.DataFrame):
         return draw_comparison(self, self.runs, ax)
 
 
+Data: TypeAlias = pd.DataFrame | Mapping[str, Any]
 Resume: TypeAlias = str | Path | Comparison | None
 
 
 def compare(
     formula: str,
-    data: pd.DataFrame | Mapping[str, Any],
+    data: Data,
     methods: str | Sequence[str] = ("exact", "stable", "split"),
     penalty: float | Sequence[float] = 0.01,
     alpha: float = DEFAULT_ALPHA,
@@ -154,11 +155,7 @@ def compare(
 
 
 def compare_in_scope(
-    scope: Mapping[str, Any],
-    formula: str,
-    data: pd.DataFrame | Mapping[str, Any],
-    methods: str | Sequence[str],
-    **asked: Any,
+    scope: Mapping[str, Any], formula: str, data: Data, methods: str | Sequence[str], **asked: Any
 ) -> Comparison:
     """`compare`, asked the same, with the names that the formula sees besides the columns."""
     asked = {**(compare.__kwdefaults__ or {}), **asked}

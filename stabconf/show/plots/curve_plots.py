@@ -31,6 +31,7 @@ from .style import (
     shorts,
 )
 
+_SHARE = "share of new responses in their interval"
 _METHODS = ("exact", "stable", "ball")
 _LOOKS: tuple[dict[str, Any], ...] = (  # of three lines
     {"color": BLACK, "linestyle": "-"},
@@ -55,10 +56,7 @@ def draw_coverage(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     label = f"{int(table['count'].max())} new rows"
     ax.plot(nominal, table["coverage"], color=BLACK, marker="o", markersize=4.5, label=label)
     low = _rounded_down(min(nominal.min(), table["coverage"].min()))
-    ax.set_xlim(low, 1.0)
-    ax.set_ylim(low, 1.01)
-    ax.set_xlabel("coverage asked for, 1 - alpha")
-    ax.set_ylabel("share of new responses in their interval")
+    ax.set(xlim=(low, 1.0), ylim=(low, 1.01), xlabel="coverage asked for, 1 - alpha", ylabel=_SHARE)
     ax.legend(frameon=False, loc="upper left")
     return ax
 
@@ -75,9 +73,8 @@ def draw_coverage_along(table: pd.DataFrame, attrs: dict[str, Any], ax: Axes | N
     if odd.any():
         ax.plot(place[odd], share[odd], "D", color=RED, markersize=6, label="outside that range")
     low = float(np.nanmin([nominal, share.min(), table["expected_lower"].min()]))
-    ax.set_ylim(_rounded_down(low), 1.01)
-    ax.set_xlabel(f"prediction of {short(attrs['response'], 32)}, in parts of equal counts")
-    ax.set_ylabel("share of new responses in their interval")
+    xlabel = f"prediction of {short(attrs['response'], 32)}, in parts of equal counts"
+    ax.set(ylim=(_rounded_down(low), 1.01), xlabel=xlabel, ylabel=_SHARE)
     legend(ax)
     return ax
 
@@ -107,10 +104,8 @@ def draw_coverage_by(
     counts = first["count"].loc[known].astype(int)
     named = zip(shorts(known, 24), counts, strict=True)
     ax.set_yticks(places, [f"{group}\n(n = {count})" for group, count in named])
-    ax.set_ylim(0.4, len(known) + 0.6)
-    ax.set_xlim(_rounded_down(lowest), 1.01)
-    ax.set_ylabel(short(first.index.name, 32))
-    ax.set_xlabel("share of new responses in their interval")
+    ax.set(xlim=(_rounded_down(lowest), 1.01), xlabel=_SHARE)
+    ax.set(ylim=(0.4, len(known) + 0.6), ylabel=short(first.index.name, 32))
     legend(ax, 1 if len(tables) > 1 else 2)
     return ax
 
@@ -194,8 +189,7 @@ def draw_drift(
         label = f"rises from about row {short(since[1], 16)}"
         ax.axvline(since[0] + 1, color=RED, linewidth=1.2, linestyle="--", label=label)
     ax.set_ylim(top=max(2.3, 1.05 * float(np.max(paths.to_numpy()))))
-    ax.set_xlabel("new rows, in their order")
-    ax.set_ylabel("evidence, log10")
+    ax.set(xlabel="new rows, in their order", ylabel="evidence, log10")
     right = right_axes(ax, "mean p")
     known = p.notna().to_numpy()
     window = max(10, int(known.sum()) // 8)
@@ -241,10 +235,8 @@ def draw_conformity(
     if seen:
         look: dict[str, Any] = {"color": RED, "s": 28, "marker": "^", "zorder": 4, "clip_on": False}
         ax.scatter(seen, np.zeros(len(seen)), label="z_hat", **look)
-    ax.set_xlim(z[0], z[-1])
-    ax.set_ylim(0, 1.02)
-    ax.set_xlabel(f"candidate for {short(response, 40)}")
-    ax.set_ylabel("p-value")
+    xlabel = f"candidate for {short(response, 40)}"
+    ax.set(xlim=(z[0], z[-1]), ylim=(0, 1.02), xlabel=xlabel, ylabel="p-value")
     legend(ax, 3)
     return ax
 
@@ -274,9 +266,7 @@ def draw_predictive(
     ax.axvline(prediction, color=GREY, linewidth=1.1, linestyle="-.", label="prediction")
     if y is not None:
         ax.axvline(y, color=RED, linewidth=1.1, linestyle=":", label="response")
-    ax.set_xlim(*ends)
-    ax.set_ylim(0, 1.02)
-    ax.set_xlabel(short(response, 40))
+    ax.set(xlim=ends, ylim=(0, 1.02), xlabel=short(response, 40))
     ax.set_ylabel("probability of a response up to here")
     legend(ax, 3)
     return ax

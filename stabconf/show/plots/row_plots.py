@@ -180,7 +180,6 @@ def draw_pairs(pair: tuple[Shown, Shown], boxes: np.ndarray, ax: Axes | None = N
         inside = (one.lower <= one.y) & (one.y <= one.upper) & (two.lower <= two.y) & (two.y <= two.upper)
         _draw_judged(ax, one.y, np.where(known, two.y, np.nan), inside, "response", 30.0)
     ax.autoscale_view()
-    ax.set_xlabel(short(one.attrs["response"], 40))
-    ax.set_ylabel(short(two.attrs["response"], 40))
+    ax.set(xlabel=short(one.attrs["response"], 40), ylabel=short(two.attrs["response"], 40))
     legend(ax)
     return ax

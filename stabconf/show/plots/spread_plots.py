@@ -151,8 +151,7 @@ def draw_residuals(
         ax.vlines(centres, low, high, color=BLACK, linewidth=1.6, label="quartiles of a part of the rows")
         ax.plot(centres, middle, "o", color=BLACK, markersize=5, label="median")
         legend(ax)
-    ax.set_xlabel(short(name))
-    ax.set_ylabel(f"{short(response, 28)} less its prediction")
+    ax.set(xlabel=short(name), ylabel=f"{short(response, 28)} less its prediction")
     return ax
 
 
@@ -186,6 +185,5 @@ def draw_influence(
             ha="left" if side > 0 else "right",
             fontsize="small",
         )
-    ax.set_xlabel(f"residual of {short(response, 28)}")
-    ax.set_ylabel(f"move of {short(what, 28)} by the row")
+    ax.set(xlabel=f"residual of {short(response, 28)}", ylabel=f"move of {short(what, 28)} by the row")
     return ax

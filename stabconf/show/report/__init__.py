@@ -42,8 +42,7 @@ def write_report(target: Path, content: Content) -> Path:
         return write_whole(target, as_html(content).encode("utf-8"))
     folder = target.with_name(target.stem + "_files")
     folder.mkdir(exist_ok=True)
-    more = [] if content.exchangeable is None else [content.exchangeable.picture]
-    for picture in [content.scatter, *content.pictures, *more]:
+    for picture in filter(None, [content.scatter, *content.pictures, content.evidence]):
         write_whole(folder / f"{picture.name}.svg", picture.svg)
     if content.csv:
         write_whole(folder / "intervals.csv", content.csv.encode("utf-8"))

@@ -40,14 +40,6 @@ def _versions() -> list[list[str]]:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Whether exchangeability is plausible: the answer in words, and the evidence."""
-
-    sentence: str
-    picture: Picture
-
-
-@dataclass(frozen=True)
 class Content:
     """A whole report: tables of strings, and pictures; what a reader came for first."""
 
@@ -63,7 +55,8 @@ class Content:
     checks: list[Table]
     cautions: list[str] = field(default_factory=list)  # where coverage falls short
     pictures: list[Picture] = field(default_factory=list)  # of coverage and widths
-    exchangeable: Verdict | None = None  # None where responses are not known
+    verdict: str = ""  # whether exchangeability is plausible; "" where responses are not known
+    evidence: Picture | None = None  # for that
     cite: tuple[str, ...] = _CITE
     versions: list[list[str]] = field(default_factory=_versions)  # pairs of name and version
 
@@ -73,7 +66,7 @@ def collect(
     groups: pd.DataFrame | None,
     summary: FitSummary,
     background: Background,
-    check: ExchangeabilityCheck | None = None,
+    check: ExchangeabilityCheck | None,
 ) -> Content:
     """The `Content` of a report of these intervals, with widths by ``groups`` (m rows) too, and ``check``
     of exchangeability where there is one."""
@@ -91,7 +84,8 @@ def collect(
         widths=[_width_table(report, report is reports[-1]) for report in reports],
         cautions=_cautions(shown, labels, name) if judged else [],
         pictures=pictures,
-        exchangeable=None if check is None else Verdict(check.sentence, drift_figure(check)),
+        verdict="" if check is None else check.sentence,
+        evidence=None if check is None else drift_figure(check),
         **_shared([shown], whole, summary, background),
     )
 
