@@ -39,10 +39,7 @@ _LOOKS: tuple[dict[str, Any], ...] = (  # of three lines
     {"color": ORANGE, "linestyle": "-."},
 )
 _LIMITS = ((20.0, "1/20", ":"), (100.0, "1/100", (0, (1, 3))))
-_KINDS = (  # of intervals beside each other: colours of point and range, and the marker
-    (BLUE, BAND, "o"),
-    (RED, PALE_PALETTE[1], "D"),
-)
+_KINDS = ((BLUE, BAND, "o"), (RED, PALE_PALETTE[1], "D"))  # of intervals: point, range, marker
 _TAILS = 0.01  # share of the steps on either side that need not be in sight
 _MARGIN = 0.3  # of the range between them, to either side
 

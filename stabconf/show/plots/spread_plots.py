@@ -52,9 +52,8 @@ def draw_widths(
     """
     height = 4.0 if labels is None else 1.5 + 0.5 * len(labels.categories)
     ax = new_axes(ax, height=height, grid="x")
-    what = "width" if attrs["side"] == "two-sided" else "margin"
-    level = percent(1 - attrs["alpha"])
-    ax.set_xlabel(f"{what} of the {level} interval for {short(attrs['response'], 32)}")
+    what = f"{'width' if attrs['side'] == 'two-sided' else 'margin'} of the {percent(1 - attrs['alpha'])}"
+    ax.set_xlabel(f"{what} interval for {short(attrs['response'], 32)}")
     if labels is None:
         _histogram(ax, widths)
         return ax
@@ -177,13 +176,8 @@ def draw_influence(
     for i in np.flatnonzero(np.diff(values[places]) < 0.05 * np.ptp(values)):  # at nearly one height: apart
         sides[i : i + 2] = (-1, 1) if residuals[places[i]] < residuals[places[i + 1]] else (1, -1)
     for at, side in zip(places, sides, strict=True):
-        ax.annotate(
-            short(moves.index[at], 18),
-            (residuals[at], values[at]),
-            xytext=(5 * int(side), 3),
-            textcoords="offset points",
-            ha="left" if side > 0 else "right",
-            fontsize="small",
-        )
+        ha = "left" if side > 0 else "right"
+        look: dict[str, Any] = {"textcoords": "offset points", "ha": ha, "fontsize": "small"}
+        ax.annotate(short(moves.index[at], 18), (residuals[at], values[at]), (5 * int(side), 3), **look)
     ax.set(xlabel=f"residual of {short(response, 28)}", ylabel=f"move of {short(what, 28)} by the row")
     return ax

@@ -15,8 +15,7 @@ from ...errors import InputError, InputTypeError
 from ...files import check_folder, write_whole
 from ..tables import markdown_escaped
 from .background import Background
-from .content import Content, collect, collect_joint
-from .pictures import Picture
+from .content import Content, Picture, collect, collect_joint
 
 if TYPE_CHECKING:
     from jinja2 import Template
