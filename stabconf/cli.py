@@ -198,11 +198,7 @@ def _fit(options: Namespace) -> None:
     new = None if options.new is None else read_table(options.new)
     results, asked = _fitted(options, data)
     shown = {"by": options.by, "alpha": options.alpha, **asked}
-
-    def say(text: str) -> None:
-        if not options.quiet:
-            print(text)
-
+    say: Callable[[str], None] = (lambda text: None) if options.quiet else print
     if parted:
         say(f"{results.summary()}\n")
     else:

@@ -9,7 +9,7 @@ limits, with 2 columns 5 %.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -78,6 +78,9 @@ class Leverages:
         return sure + low, sure + high
 
 
+Basis: TypeAlias = Ranks | Leverages | None  # of the coverage of intervals
+
+
 def covered_counts(
     counts: Sequence[int] | np.ndarray, k: Sequence[int], n: Sequence[int], tail: float = TAIL
 ) -> tuple[int, int]:
@@ -106,7 +109,7 @@ def covered_counts(
     return min(int(low), most), min(int(high), most)
 
 
-def coverage_line(hits: np.ndarray, ranks: Ranks | Leverages | None) -> dict[str, float]:
+def coverage_line(hits: np.ndarray, ranks: Basis) -> dict[str, float]:
     """``coverage`` of some rows, ``expected_lower`` and ``expected_upper``; NaN where not known.
 
     ``hits`` (m,) are 1 or 0, NaN where not known. No law of coverage is known without ``ranks``: the rows

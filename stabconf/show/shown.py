@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .coverage import Leverages, Ranks, coverage_line
+from .coverage import Basis, coverage_line
 from .tables import Table, cell, percent
 
 _QUANTILES = {"min": 0.0, "q25": 0.25, "median": 0.5, "q75": 0.75, "max": 1.0}
@@ -33,7 +33,7 @@ class Shown:
     y: np.ndarray | None
     attrs: dict[str, Any]
     training: bool
-    ranks: Ranks | Leverages | None = None
+    ranks: Basis = None
 
     @property
     def widths(self) -> np.ndarray:
@@ -132,18 +132,11 @@ def width_report(
     hits: np.ndarray | None,
     groups: pd.DataFrame | None,
     attrs: dict[str, Any],
-    ranks: Ranks | Leverages | None = None,
+    ranks: Basis = None,
 ) -> WidthReport:
     """The `WidthReport` of widths (m,), NaN for rows without an interval, and ``hits`` (m,), where judged.
 
     ``groups`` has labels of the m rows, one column per grouping.
-
-    >>> groups = pd.DataFrame({"g": ["a", "a", "b"]})
-    >>> report = width_report(np.array([1.0, 3.0, np.inf]), None, groups, {"alpha": 0.1})
-    >>> report[["count", "mean", "max", "infinite"]].reset_index()
-       g  count  mean  max  infinite
-    0  a      2   2.0  3.0       0.0
-    1  b      1   NaN  inf       1.0
     """
     if groups is None:
         places, index = [np.arange(len(widths))], pd.Index(["all"], name="rows")
@@ -163,9 +156,7 @@ def width_report(
     return report
 
 
-def _line(
-    widths: np.ndarray, hits: np.ndarray | None, ranks: Ranks | Leverages | None, rows: np.ndarray
-) -> dict[str, float]:
+def _line(widths: np.ndarray, hits: np.ndarray | None, ranks: Basis, rows: np.ndarray) -> dict[str, float]:
     """One row of the report, of the rows at some places."""
     widths = widths[rows]
     known = np.sort(widths[~np.isnan(widths)])

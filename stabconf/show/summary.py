@@ -243,12 +243,7 @@ def _converged(results: _Results, fits: Iterable[_Results]) -> tuple[str, str]:
 
 
 def _summary(
-    title: str,
-    results: _Results,
-    left: _Pairs,
-    right: _Pairs,
-    tables: list[SimpleTable],
-    notes: list[str],
+    title: str, results: _Results, left: _Pairs, right: _Pairs, tables: list[SimpleTable], notes: list[str]
 ) -> FitSummary:
     """The formula, then what was fitted, to which rows, and how, then other tables and the notes.
 

@@ -46,12 +46,7 @@ def data_checks(shown: Shown, background: Background) -> list[Table]:
 
 
 def leverages(X: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Leverages of the rows of X (n,) and, in the same metric, of others (m,); NaN where incomplete.
-
-    >>> X = np.array([[1.0, -1.0], [1.0, 0.0], [1.0, 1.0]])
-    >>> [values.round(2).tolist() for values in leverages(X, np.array([[1.0, 3.0]]))]
-    [[0.83, 0.33, 0.83], [4.83]]
-    """
+    """Leverages of the rows of X (n,) and, in the same metric, of others (m,); NaN where incomplete."""
     _, sizes, directions = np.linalg.svd(X, full_matrices=False)
     kept = sizes > sizes[0] * max(X.shape) * np.finfo(float).eps
     root = directions[kept].T / sizes[kept]
