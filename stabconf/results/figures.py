@@ -171,7 +171,7 @@ class Figures(ObservedResults):
         """
         labels, name = crossed(self._groups(new, by))
         shown = shown_of(self, new, alpha, None, options)
-        return draw_widths(shown.widths, labels, name, shown.attrs, ax)
+        return draw_widths(shown, labels, name, ax)
 
     def plot_stability(
         self,

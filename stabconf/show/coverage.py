@@ -34,7 +34,7 @@ class Ranks:
     k: list[int]
     n: list[int]
 
-    def take(self, rows: np.ndarray | slice) -> "Ranks":
+    def take(self, rows: np.ndarray) -> "Ranks":
         """The same for some of the rows."""
         return Ranks(self.place[rows], self.k, self.n)
 
@@ -59,7 +59,7 @@ class Leverages:
     whole: np.ndarray
     alpha: float
 
-    def take(self, rows: np.ndarray | slice) -> "Leverages":
+    def take(self, rows: np.ndarray) -> "Leverages":
         """The same for some of the rows."""
         return Leverages(self.rows[rows], self.whole[rows], self.alpha)
 

@@ -134,10 +134,8 @@ def width_report(
     attrs: dict[str, Any],
     ranks: Basis = None,
 ) -> WidthReport:
-    """The `WidthReport` of widths (m,), NaN for rows without an interval, and ``hits`` (m,), where judged.
-
-    ``groups`` has labels of the m rows, one column per grouping.
-    """
+    """The `WidthReport` of widths (m,), NaN for rows without an interval, and ``hits`` (m,), where judged,
+    by the labels of ``groups``, which has one column per grouping."""
     if groups is None:
         places, index = [np.arange(len(widths))], pd.Index(["all"], name="rows")
     else:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..shown import Shown
 from ..tables import cell, percent
 from .style import (
     BAND,
@@ -40,16 +41,11 @@ _BOX: dict[str, Any] = {
 
 
 def draw_widths(
-    widths: np.ndarray,
-    labels: pd.Categorical | None,
-    name: str | None,
-    attrs: dict[str, Any],
-    ax: Axes | None = None,
+    shown: Shown, labels: pd.Categorical | None, name: str | None, ax: Axes | None = None
 ) -> Axes:
-    """A histogram of widths (m,), or boxes by the groups ``labels`` (m,) that are called ``name``.
-
-    Widths are NaN for rows without an interval; infinite ones are counted beside the group's name.
-    """
+    """A histogram of widths, or boxes by the groups ``labels`` (m,) that are called ``name``; infinite
+    widths are counted beside the group's name."""
+    attrs, widths = shown.attrs, shown.widths
     height = 4.0 if labels is None else 1.5 + 0.5 * len(labels.categories)
     ax = new_axes(ax, height=height, grid="x")
     what = f"{'width' if attrs['side'] == 'two-sided' else 'margin'} of the {percent(1 - attrs['alpha'])}"

@@ -17,7 +17,6 @@ import pandas as pd
 
 from ..._version import __version__
 from ...data.bins import crossed
-from ...data.frames import check_duplicates
 from ..coverage import coverage_along, parts_along, shortfalls
 from ..drift import ExchangeabilityCheck
 from ..plots.curve_plots import draw_coverage_along
@@ -198,8 +197,6 @@ def _interval_figure(shown: Shown, x: str | None) -> Picture:
         places = np.argsort(shown.mean, kind="stable")[np.linspace(0, count - 1, _DRAWN).astype(int)]
         shown = shown.take(np.sort(places))
         caption += f" {_DRAWN} of {count} rows are drawn, evenly spaced by prediction."
-    if x is not None:
-        check_duplicates(shown.frame, [x], "new")
     values = None if x is None else shown.frame[x]
     return Picture("intervals", caption, _svg(lambda ax: draw_intervals(shown, values, x, ax), 4.2))
 
@@ -213,16 +210,15 @@ def _pair_figure(pair: tuple[Shown, Shown], boxes: np.ndarray) -> Picture:
 
 def _width_figure(shown: Shown, labels: pd.Categorical | None, name: str | None) -> Picture:
     """Widths in all or by group, by the largest groups where they are many."""
-    widths, by, height = shown.widths, "", 3.4
+    by, height = "", 3.4
     if labels is not None:
         by = f", by {name}: median, quartiles, 5 and 95 %"
         if len(labels.categories) > _GROUPS:
             by += f"; the {_GROUPS} largest of {len(labels.categories)} groups"
-            largest = labels.value_counts().nlargest(_GROUPS).index
-            drawn = labels.isin(largest)
-            labels, widths = labels[drawn].remove_unused_categories(), widths[drawn]
+            drawn = labels.isin(labels.value_counts().nlargest(_GROUPS).index)
+            shown, labels = shown.take(drawn), labels[drawn].remove_unused_categories()
         height = 1.5 + 0.5 * len(labels.categories)
-    svg = _svg(lambda ax: draw_widths(widths, labels, name, shown.attrs, ax), height)
+    svg = _svg(lambda ax: draw_widths(shown, labels, name, ax), height)
     return Picture("widths", f"Widths of the intervals{by}.", svg)
 
 
