@@ -194,9 +194,8 @@ def _fit(options: Namespace) -> None:
         check_table_path(options.intervals, "--intervals")
     if options.report is not None:
         check_path(options.report)
-    data = _training_rows(options.data)
     new = None if options.new is None else read_table(options.new)
-    results, asked = _fitted(options, data)
+    results, asked = _fitted(options)
     shown = {"by": options.by, "alpha": options.alpha, **asked}
     say: Callable[[str], None] = (lambda text: None) if options.quiet else print
     if parted:
@@ -225,12 +224,10 @@ def _files(pattern: Path, argument: str) -> list[Path]:
     return found
 
 
-def _training_rows(path: Path) -> pd.DataFrame | TableParts:
-    return TableParts.of_files(_files(path, "DATA")) if _is_pattern(path) else read_table(path)
-
-
-def _fitted(options: Namespace, data: pd.DataFrame | TableParts) -> tuple[Any, dict[str, Any]]:
+def _fitted(options: Namespace) -> tuple[Any, dict[str, Any]]:
     """Results, and what is asked of them."""
+    path = options.data
+    data: Any = TableParts.of_files(_files(path, "DATA")) if _is_pattern(path) else read_table(path)
     model = {name: getattr(options, name) for name in ("loss", "penalty", "l1_ratio", "unseen")}
     asked = {"method": options.method, "side": options.side}
     asked |= {name: getattr(options, name) for name in _ASKED if getattr(options, name)}
@@ -250,7 +247,7 @@ def _fit_parts(options: Namespace) -> None:
     if len(set(written)) < len(parts) or set(written) & set(parts):
         raise InputError(f"--intervals {str(folder)!r}: two tables would have one name: rename the parts")
     folder.mkdir(parents=True, exist_ok=True)
-    results, asked = _fitted(options, _training_rows(options.data))
+    results, asked = _fitted(options)
     method = "stable" if options.method == "auto" else options.method
     plain = method in ("stable", "split") and not {"conditional", "groups"} & set(asked)
     if plain and isinstance(results, Results):  # without the training rows, and fitted once

@@ -53,14 +53,12 @@ def told_apart(labels: Iterable[object], width: int) -> list[str]:
     texts = list(map(str, labels))
     made = [shortened(text, width) for text in texts]
     for cut in set(made):
-        alike = {text for text, each in zip(texts, made, strict=True) if each == cut}
-        if len(alike) < 2:
-            continue
-        shared = takewhile(lambda signs: len(set(signs)) == 1, zip(*alike, strict=False))
-        start = len(list(shared))  # the part that they share says nothing
-        for i, text in enumerate(texts):
-            if text in alike:
-                made[i] = _from(text, start, width)
+        pairs = list(zip(texts, made, strict=True))
+        alike = {text for text, each in pairs if each == cut}
+        if len(alike) > 1:
+            shared = takewhile(lambda signs: len(set(signs)) == 1, zip(*alike, strict=False))
+            start = len(list(shared))  # the part that they share says nothing
+            made = [_from(text, start, width) if text in alike else each for text, each in pairs]
     if len(set(made)) < len(set(texts)):  # they differ here and there: a number tells them apart
         places = {text: place for place, text in enumerate(dict.fromkeys(texts), 1)}
         made = [f"{shortened(text, width - 5)} #{places[text]}" for text in texts]

@@ -21,7 +21,7 @@ from .style import (
     GREY,
     ORANGE,
     PALE,
-    PALE_PALETTE,
+    PALE_ORANGE,
     RED,
     Axes,
     legend,
@@ -39,7 +39,7 @@ _LOOKS: tuple[dict[str, Any], ...] = (  # of three lines
     {"color": ORANGE, "linestyle": "-."},
 )
 _LIMITS = ((20.0, "1/20", ":"), (100.0, "1/100", (0, (1, 3))))
-_KINDS = ((BLUE, BAND, "o"), (RED, PALE_PALETTE[1], "D"))  # of intervals: point, range, marker
+_KINDS = ((BLUE, BAND, "o"), (RED, PALE_ORANGE, "D"))  # of intervals: point, range, marker
 _TAILS = 0.01  # share of the steps on either side that need not be in sight
 _MARGIN = 0.3  # of the range between them, to either side
 

@@ -10,26 +10,13 @@ import pandas as pd
 
 from ..shown import Shown
 from ..tables import cell, percent
-from .style import (
-    BAND,
-    BLACK,
-    BLUE,
-    DASHED,
-    MANY,
-    PALE_PALETTE,
-    RED,
-    Axes,
-    legend,
-    new_axes,
-    point_size,
-    short,
-    shorts,
-)
+from .style import BAND, BLACK, BLUE, DASHED, MANY, RED, Axes, legend, new_axes, point_size, short, shorts
 
 _FEW = 300  # points of a group up to which each is drawn
 _PARTS = 10  # of the rows along the axis of residuals,
 _PART_ROWS = 10  # with at least so many rows each
 _NAMED = 5  # rows that move the fit most
+_PALE = ("#66aad1", "#f0c566", "#66c5ab", "#e0afca", "#9ad2f2", "#e69e66")  # colours with 40 % white
 _BOX: dict[str, Any] = {
     "patch_artist": True,
     "showfliers": False,
@@ -113,7 +100,7 @@ def draw_comparison(table: pd.DataFrame, runs: pd.DataFrame, ax: Axes | None = N
     # An estimator's table has no penalties, for there is one fit.
     values = table["penalty"] if "penalty" in table else [runs["penalty"].iloc[0]] * len(table)
     penalties = list(dict.fromkeys(values))
-    colours = {value: PALE_PALETTE[at % len(PALE_PALETTE)] for at, value in enumerate(penalties)}
+    colours = {value: _PALE[at % len(_PALE)] for at, value in enumerate(penalties)}
     lengths, names = [], []
     for line, value in zip(table.itertuples(), values, strict=True):
         mine = (runs["method"] == line.method) & (runs["penalty"] == value)

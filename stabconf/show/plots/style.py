@@ -15,11 +15,10 @@ else:
 BLACK, ORANGE, GREEN, BLUE = "#000000", "#e69f00", "#009e73", "#0072b2"
 RED, GREY = "#d55e00", "#767676"
 BAND = "#b9d9ee"  # sky on white: light enough for dark points, dark enough for print
-PALE = "#e2e2e2"
+PALE, PALE_ORANGE = "#e2e2e2", "#f0c566"
 DASHED: dict[str, Any] = {"color": GREY, "linewidth": 1.0, "linestyle": "--"}
 Grid = Literal["x", "y", "both"]
 MANY = 1500  # points beyond which they are stored as a picture even in vector formats
-PALE_PALETTE = ("#66aad1", "#f0c566", "#66c5ab", "#e0afca", "#9ad2f2", "#e69e66")  # with 40 % white
 
 
 def new_axes(ax: Axes | None, width: float = 6.4, height: float = 4.0, grid: Grid = "y") -> Axes:
