@@ -12,34 +12,18 @@ import numpy as np
 import pandas as pd
 
 from ..tables import percent
-from .style import (
-    BAND,
-    BLACK,
-    BLUE,
-    DASHED,
-    GREEN,
-    GREY,
-    ORANGE,
-    PALE,
-    PALE_ORANGE,
-    RED,
-    Axes,
-    legend,
-    new_axes,
-    right_axes,
-    short,
-    shorts,
-)
+from .style import BAND, BLACK, BLUE, DASHED, GREY, RED, Axes, legend, new_axes, short, shorts
 
+_ORANGE, _GREEN, _PALE, _PALE_ORANGE = "#e69f00", "#009e73", "#e2e2e2", "#f0c566"
 _SHARE = "share of new responses in their interval"
 _METHODS = ("exact", "stable", "ball")
 _LOOKS: tuple[dict[str, Any], ...] = (  # of three lines
     {"color": BLACK, "linestyle": "-"},
     {"color": BLUE, "linestyle": "--"},
-    {"color": ORANGE, "linestyle": "-."},
+    {"color": _ORANGE, "linestyle": "-."},
 )
 _LIMITS = ((20.0, "1/20", ":"), (100.0, "1/100", (0, (1, 3))))
-_KINDS = ((BLUE, BAND, "o"), (RED, PALE_ORANGE, "D"))  # of intervals: point, range, marker
+_KINDS = ((BLUE, BAND, "o"), (RED, _PALE_ORANGE, "D"))  # of intervals: point, range, marker
 _TAILS = 0.01  # share of the steps on either side that need not be in sight
 _MARGIN = 0.3  # of the range between them, to either side
 
@@ -121,6 +105,15 @@ def _rounded_down(share: float) -> float:
     return max(0.0, float(np.floor(10 * share - 0.5)) / 10)
 
 
+def _right_axes(ax: Axes, label: str) -> Axes:
+    """Axes with a grey scale of their own on the right."""
+    right = ax.twinx()
+    right.spines["top"].set_visible(False)
+    right.set_ylabel(label, color=GREY)
+    right.tick_params(axis="y", colors=GREY)
+    return right
+
+
 def draw_stability(
     path: pd.DataFrame, chosen: float, alpha: float, response: str, ax: Axes | None = None
 ) -> Axes:
@@ -137,7 +130,7 @@ def draw_stability(
     if np.isfinite(widths).any() and np.nanmax(widths) > 8 * np.nanmin(widths):
         ax.set_yscale("log")
     ax.set_ylabel(f"mean width for {short(response, 24)}, alpha = {alpha:g}")
-    right = right_axes(ax, "due to stability, % of the stable width")
+    right = _right_axes(ax, "due to stability, % of the stable width")
     label = "share due to stability"
     right.plot(x, 100 * path["share"], color=GREY, linestyle=":", marker=".", label=label)
     right.set_ylim(0, 100)
@@ -149,8 +142,8 @@ def draw_criterion(path: pd.DataFrame, chosen: float, label: str, ax: Axes | Non
     """The ``criterion``, ``label`` in words, over ``penalty`` with a standard error ``se`` each way."""
     ax = new_axes(ax)
     x, y, se = (path[name].to_numpy() for name in ("penalty", "criterion", "se"))
-    ax.fill_between(x, y - se, y + se, color=PALE, linewidth=0, label="one standard error")
-    ax.plot(x, y, color=GREEN, marker="o", markersize=5, label="on the pilot rows")
+    ax.fill_between(x, y - se, y + se, color=_PALE, linewidth=0, label="one standard error")
+    ax.plot(x, y, color=_GREEN, marker="o", markersize=5, label="on the pilot rows")
     _penalty_axis(ax, x, chosen, "chosen")
     ax.set_ylabel(label)
     legend(ax, 3)
@@ -187,7 +180,7 @@ def draw_drift(
         ax.axvline(since[0] + 1, color=RED, linewidth=1.2, linestyle="--", label=label)
     ax.set_ylim(top=max(2.3, 1.05 * float(np.max(paths.to_numpy()))))
     ax.set(xlabel="new rows, in their order", ylabel="evidence, log10")
-    right = right_axes(ax, "mean p")
+    right = _right_axes(ax, "mean p")
     known = p.notna().to_numpy()
     window = max(10, int(known.sum()) // 8)
     mean = p[known].rolling(window, min_periods=min(5, int(known.sum()))).mean()
@@ -216,7 +209,7 @@ def draw_conformity(
     ax = new_axes(ax)
     gap = p_up - p_lo
     if np.any(gap > 0) and np.mean(gap) < 0.95:  # bounds that say something
-        ax.fill_between(z, p_lo, p_up, color=PALE, linewidth=0, label="between p_lo and p_up")
+        ax.fill_between(z, p_lo, p_up, color=_PALE, linewidth=0, label="between p_lo and p_up")
         for bound in (p_lo, p_up):
             ax.plot(z, bound, color=GREY, linewidth=0.9, linestyle="--")
     ax.plot(z, p, color=BLACK, linewidth=1.5, label="p, exact")

@@ -12,10 +12,8 @@ if TYPE_CHECKING:
 else:
     Axes = Any  # matplotlib takes long to import
 
-BLACK, ORANGE, GREEN, BLUE = "#000000", "#e69f00", "#009e73", "#0072b2"
-RED, GREY = "#d55e00", "#767676"
+BLACK, BLUE, RED, GREY = "#000000", "#0072b2", "#d55e00", "#767676"
 BAND = "#b9d9ee"  # sky on white: light enough for dark points, dark enough for print
-PALE, PALE_ORANGE = "#e2e2e2", "#f0c566"
 DASHED: dict[str, Any] = {"color": GREY, "linewidth": 1.0, "linestyle": "--"}
 Grid = Literal["x", "y", "both"]
 MANY = 1500  # points beyond which they are stored as a picture even in vector formats
@@ -31,15 +29,6 @@ def new_axes(ax: Axes | None, width: float = 6.4, height: float = 4.0, grid: Gri
     ax.set_axisbelow(True)
     ax.grid(axis=grid, color="#dddddd", linewidth=0.6)
     return ax
-
-
-def right_axes(ax: Axes, label: str) -> Axes:
-    """Axes with a grey scale of their own on the right."""
-    right = ax.twinx()
-    right.spines["top"].set_visible(False)
-    right.set_ylabel(label, color=GREY)
-    right.tick_params(axis="y", colors=GREY)
-    return right
 
 
 def legend(ax: Axes, columns: int = 2, right: Axes | None = None) -> None:
