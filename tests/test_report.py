@@ -19,7 +19,16 @@ from stabconf.show.drift import _in_digits
 from stabconf.show.plots.curve_plots import draw_coverage_along
 from stabconf.show.report.background import leverages
 from stabconf.show.report.listing import lead_sentence
-from stabconf.show.tables import Table, latex_escaped, markdown_escaped, percent, promised, told_apart
+from stabconf.show.tables import (
+    Table,
+    cell,
+    latex_escaped,
+    markdown_escaped,
+    percent,
+    promised,
+    shortened,
+    told_apart,
+)
 
 BAD = "<script>alert('x')</script>"
 
@@ -89,6 +98,8 @@ def test_tables_are_escaped_where_they_need_it():
 
 
 def test_shares_and_powers_are_said_in_a_few_digits():
+    assert [cell(each) for each in (235, 153.2871, np.nan, "north")] == ["235", "153.3", "", "north"]
+    assert shortened("Department of Economics", 18) == "Department...omics"
     assert [percent(share) for share in (0.0512, 1.0, 0.0)] == ["5.1 %", "100 %", "0 %"]
     assert [promised(share) for share in (0.9, np.nan)] == ["at least 90 %", "not certified"]
     assert [_in_digits(power) for power in (1.5, 3.21, 400.0)] == ["32", "1,622", "1e400"]

@@ -87,9 +87,8 @@ def covered_counts(
     """Smallest and largest number of covered new rows that is no surprise: each tail has at most 2.5 %, or
     what is given.
 
-    Arguments have one number for each group of training rows: its new rows, rank and training rows. Of
-    1,000 new rows between 833 and 953 are covered in 95 % of samples with 100 training rows. More new rows
-    hardly narrow that, more training rows do:
+    Arguments have one number for each group of training rows: its new rows, rank and training rows. More
+    new rows hardly narrow the range, more training rows do:
 
     >>> covered_counts([1000], [91], [100]), covered_counts([1000], [9001], [10000])
     ((833, 953), (880, 919))

@@ -124,24 +124,21 @@ class ExchangeabilityCheck:
     @property
     def sentence(self) -> str:
         """The answer in words."""
+        uniform = f"(Kolmogorov-Smirnov, p = {self.uniformity:.2g})"
         if self.plausible:
             few = "; so few rows show only gross departures" if self.count < _FEW else ""
             return (
                 f"No evidence against exchangeability: over {self.count} new rows the evidence reached "
-                f"{_in_digits(self.largest)} (20 is the limit at 5 %) and p-values look uniform "
-                f"(Kolmogorov-Smirnov, p = {self.uniformity:.2g}){few}."
+                f"{_in_digits(self.largest)} (20 is the limit at 5 %) and p-values look uniform {uniform}"
+                f"{few}."
             )
         name, *others = self.departures
-        rose = self._rose(name)
+        rose, where = self._rose(name), f"over all rows {uniform}, not from a certain row on"
         if rose:
             (line,) = self.table.loc[[name]].itertuples()
             where = (
                 f"from about row {line.since} on (number {line.since_row + 1} of {len(self.p)}); the "
                 f"evidence reached {_in_digits(line.largest)} at row {line.peak} (20 is the limit at 5 %)"
-            )
-        else:
-            where = (
-                f"over all rows (Kolmogorov-Smirnov, p = {self.uniformity:.2g}), not from a certain row on"
             )
         verb = "departs" if len(others) == 1 else "depart"
         more = f"; {' and '.join(others)} {verb} too" if others else ""
@@ -170,16 +167,8 @@ class ExchangeabilityCheck:
         return FitSummary([table], [self.sentence, note])
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Evidence over the new rows with its limits at 1/20 and 1/100, and the running mean of p.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-
-        Returns
-        -------
-        Axes
-        """
+        """Evidence over the new rows with its limits at 1/20 and 1/100, and the running mean of p; ``ax``
+        is as in `plot_intervals`."""
         name = (self.departures or [self._best])[0]
         since = None
         if self._rose(name):

@@ -21,11 +21,7 @@ _MARKDOWN = str.maketrans(
 
 
 def cell(value: object) -> str:
-    """A value for a table: numbers to four digits, nothing for what is missing.
-
-    >>> [cell(value) for value in (235, 153.2871, float("nan"), "north")]
-    ['235', '153.3', '', 'north']
-    """
+    """A value for a table: numbers to four digits, nothing for what is missing."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, float):
@@ -34,11 +30,7 @@ def cell(value: object) -> str:
 
 
 def shortened(text: object, width: int) -> str:
-    """Text cut in its middle, where a long name says least.
-
-    >>> shortened("Department of Economics", 18)
-    'Department...omics'
-    """
+    """Text cut in its middle, where a long name says least: 'Department...omics'."""
     text = str(text)
     tail = (width - 3) // 3
     return text if len(text) <= width else f"{text[: width - 3 - tail]}...{text[-tail:]}"
