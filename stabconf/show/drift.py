@@ -133,18 +133,20 @@ class ExchangeabilityCheck:
                 f"{few}."
             )
         name, *others = self.departures
-        rose, where = self._rose(name), f"over all rows {uniform}, not from a certain row on"
-        if rose:
+        p, where = self.p_values[name], f"over all rows {uniform}, not from a certain row on"
+        if self._rose(name):
             (line,) = self.table.loc[[name]].itertuples()
             where = (
                 f"from about row {line.since} on (number {line.since_row + 1} of {len(self.p)}); the "
                 f"evidence reached {_in_digits(line.largest)} at row {line.peak} (20 is the limit at 5 %)"
             )
+            p = p.iloc[line.since_row : line.peak_row + 1]
+        small, large = _WORDS[name]
         verb = "departs" if len(others) == 1 else "depart"
         more = f"; {' and '.join(others)} {verb} too" if others else ""
         return (
-            f"The new rows do not look exchangeable with the training rows: {self._meaning(name, rose)} "
-            f"({name}) {where}{more}."
+            "The new rows do not look exchangeable with the training rows: "
+            f"{small if p.mean() < 0.5 else large} ({name}) {where}{more}."
         )
 
     def summary(self) -> FitSummary:
@@ -192,14 +194,6 @@ class ExchangeabilityCheck:
     def _rose(self, name: str) -> bool:
         """Whether the bet on a kind passed the limit at 5 %."""
         return bool(self.table.at[name, "largest"] >= -np.log10(_LEVEL))
-
-    def _meaning(self, name: str, rose: bool) -> str:
-        """What a departure means, by whether p-values are small or large while it lasts."""
-        values = self.p_values[name]
-        if rose:
-            values = values.iloc[self.table.at[name, "since_row"] : self.table.at[name, "peak_row"] + 1]
-        small, large = _WORDS[name]
-        return small if values.mean() < 0.5 else large
 
 
 def _in_digits(power: float) -> str:

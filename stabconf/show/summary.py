@@ -175,11 +175,8 @@ def add_intervals(
     if isinstance(made, str):
         return FitSummary(fit.tables, [f"No intervals: {made}.", *notes])
     left = [("Coverage:", promised(made.promise)), ("alpha:", f"{made.alpha:g}"), ("Method:", made.method)]
-    right = [
-        ("Mean width:", _width(made)),
-        ("Narrowest:", _width(made, np.min)),
-        ("Widest:", _width(made, np.max)),
-    ]
+    kinds: dict[str, Callable[..., Any]] = {"Mean width:": np.mean, "Narrowest:": np.min, "Widest:": np.max}
+    right = [(name, _width(made, of)) for name, of in kinds.items()]
     half = (len(more) + 1) // 2
     table = _pairs(f"Conformal intervals at {where}", left + more[:half], right + more[half:])
     return FitSummary([*fit.tables, table], [*_promises(made), *notes])
@@ -317,7 +314,7 @@ def _guarantee(intervals: _Intervals) -> str:
     return intervals.guarantee if intervals.certified else f"{intervals.guarantee} (NOT certified)"
 
 
-def _width(intervals: _Intervals, of: Callable[[np.ndarray], float] = np.mean) -> str:
+def _width(intervals: _Intervals, of: Callable[..., Any] = np.mean) -> str:
     """The mean, or another number, of the finite widths."""
     finite = intervals.width[np.isfinite(intervals.width)]
     return _number(of(finite)) if len(finite) else "inf"

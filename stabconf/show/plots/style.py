@@ -45,13 +45,9 @@ def point_size(count: int) -> float:
 
 def short(text: object, width: int = 48) -> str:
     """A label that fits its axis; dollar signs are no mathematics here."""
-    return _no_mathematics(shortened(text, width))
+    return shortened(text, width).replace("$", r"\$")
 
 
 def shorts(texts: Iterable[object], width: int) -> list[str]:
     """Labels that fit, and differ where the texts do."""
-    return list(map(_no_mathematics, told_apart(texts, width)))
-
-
-def _no_mathematics(text: str) -> str:
-    return text.replace("$", r"\$")
+    return [text.replace("$", r"\$") for text in told_apart(texts, width)]
