@@ -102,7 +102,7 @@ class WidthReport(pd.DataFrame):
     def strings(self) -> tuple[list[str], list[list[str]]]:
         """Header and lines as strings; rows without an interval are counted where there are any."""
         shown = [name for name in self.columns if name != "expected_upper"]
-        if not self["missing"].any():
+        if "missing" in self and not self["missing"].any():
             shown.remove("missing")
         if "expected_lower" in self and self["expected_lower"].isna().all():
             shown.remove("expected_lower")
