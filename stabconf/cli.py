@@ -34,7 +34,7 @@ from .results.regression import Results
 from .results.showing import responses_of
 from .show.plots.spread_plots import comparison_size
 from .show.report import check_path
-from .study.comparison import Comparison, compare_in_scope
+from .study.comparison import compare_in_scope
 
 _ASKED = ("conditional", "groups", "units")  # options of the intervals, where they are given
 _PIPE = 141  # what shells give a program that a closed pipe has ended
@@ -283,18 +283,13 @@ def _compare(options: Namespace) -> None:
     if options.output is not None:
         print(f"Table written to {write_table(options.output, made)}")
     if options.plot is not None:
-        print(f"Figure written to {_save_figure(options.plot, made)}")
+        from matplotlib.figure import Figure  # which needs no display
 
-
-def _save_figure(path: Path, made: Comparison) -> Path:
-    """Draw without a display, and write whole."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=comparison_size(len(made)), layout="constrained")
-    made.plot(figure.add_subplot())
-    out = io.BytesIO()
-    figure.savefig(out, format=_figure_kind(path), dpi=150)
-    return write_whole(path, out.getvalue())
+        figure = Figure(figsize=comparison_size(len(made)), layout="constrained")
+        made.plot(figure.add_subplot())
+        out = io.BytesIO()
+        figure.savefig(out, format=_figure_kind(options.plot), dpi=150)
+        print(f"Figure written to {write_whole(options.plot, out.getvalue())}")
 
 
 def _figure_kind(path: Path) -> str:
