@@ -17,6 +17,7 @@ from .summary import FitSummary
 from .tables import shortened
 
 _LEVEL = 0.05
+_LIMIT = -np.log10(_LEVEL)  # log10 of the evidence
 _TESTS = 6  # which share the level: a bet and a test of uniformity for each of three scores
 _FEW = 30  # new rows below which only a gross departure shows
 _WORDS = {  # what small and large p-values mean
@@ -114,7 +115,7 @@ class ExchangeabilityCheck:
         """Which of "level", "spread" and "covariates" depart, the clearest first."""
         tests = -np.log10((_TESTS * self.table["ks_p"]).clip(lower=1e-300))
         clear = np.maximum(self.table["largest"], tests).sort_values(ascending=False, kind="stable")
-        return [str(name) for name in clear.index[clear >= -np.log10(_LEVEL)]]
+        return [str(name) for name in clear.index[clear >= _LIMIT]]
 
     @property
     def count(self) -> int:
@@ -134,7 +135,7 @@ class ExchangeabilityCheck:
             )
         name, *others = self.departures
         p, where = self.p_values[name], f"over all rows {uniform}, not from a certain row on"
-        if self._rose(name):
+        if self.table.at[name, "largest"] >= _LIMIT:
             (line,) = self.table.loc[[name]].itertuples()
             where = (
                 f"from about row {line.since} on (number {line.since_row + 1} of {len(self.p)}); the "
@@ -173,7 +174,7 @@ class ExchangeabilityCheck:
         is as in `plot_intervals`."""
         name = (self.departures or [self._best])[0]
         since = None
-        if self._rose(name):
+        if self.table.at[name, "largest"] >= _LIMIT:
             since = int(self.table.at[name, "since_row"]), self.table.at[name, "since"]
         return draw_drift(self.paths, self.p_values[name], since, ax)
 
@@ -190,10 +191,6 @@ class ExchangeabilityCheck:
     def _best(self) -> str:
         """The kind whose bet won most."""
         return str(self.table["largest"].idxmax())
-
-    def _rose(self, name: str) -> bool:
-        """Whether the bet on a kind passed the limit at 5 %."""
-        return bool(self.table.at[name, "largest"] >= -np.log10(_LEVEL))
 
 
 def _in_digits(power: float) -> str:

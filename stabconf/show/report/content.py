@@ -225,10 +225,8 @@ def _width_figure(shown: Shown, labels: pd.Categorical | None, name: str | None)
 def _coverage_figure(table: pd.DataFrame, attrs: dict[str, Any]) -> Picture:
     """Coverage along the predictions."""
     caption = f"Coverage of {int(table['count'].sum())} new responses, by their predictions."
-    if table["expected_lower"].notna().any():
-        caption += (
-            " The band is where such shares fall in 95 % of samples if intervals cover alike everywhere."
-        )
+    band = " The band is where such shares fall in 95 % of samples if intervals cover alike everywhere."
+    caption += band if table["expected_lower"].notna().any() else ""
     return Picture("coverage", caption, _svg(lambda ax: draw_coverage_along(table, attrs, ax), 3.6))
 
 
