@@ -98,8 +98,9 @@ def covered_counts(
 
     law = np.ones(1)
     for m, rank, size in zip(counts, k, n, strict=True):
-        own = np.append(np.zeros(m), 1.0)  # of the whole line
-        if rank <= size:
+        if rank > size:  # the whole line
+            own = np.append(np.zeros(m), 1.0)
+        else:
             own = betabinom.pmf(np.arange(m + 1), m, rank, size + 1 - rank)
         law = own if len(law) == 1 else fftconvolve(law, own)
     low, high = np.searchsorted(np.cumsum(law), [tail, 1.0 - tail])
