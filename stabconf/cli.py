@@ -12,6 +12,7 @@ import warnings
 from argparse import ArgumentParser, Namespace
 from argparse import RawDescriptionHelpFormatter as AsWritten
 from collections.abc import Callable, Sequence
+from functools import cache
 from glob import glob
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from .results.regression import Results
 from .results.showing import responses_of
 from .show.plots.spread_plots import comparison_size
 from .show.report import check_path
-from .study.comparison import Comparison, compare_in_scope
+from .study.comparison import compare_in_scope
 
 _ASKED = ("conditional", "groups", "units")  # options of the intervals, where they are given
 _PIPE = 141  # what shells give a program that a closed pipe has ended
@@ -77,14 +78,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _warnings_once() -> Callable[..., None]:
     """What says each warning once, with the name of its kind where it is not the package's own."""
-    said: set[str] = set()
+    once = cache(_say_on_stderr)
 
     def say(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         own = issubclass(category, StabconfWarning)
-        text = f"{'warning' if own else category.__name__}: {message}"
-        if text not in said:
-            said.add(text)
-            _say_on_stderr(text)
+        once(f"{'warning' if own else category.__name__}: {message}")
 
     return say
 
@@ -107,24 +105,21 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--version", action="version", version=f"stabconf {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    def command(name: str, run: Callable[[Namespace], None], does: str, examples: str) -> ArgumentParser:
+    def command(
+        name: str, run: Callable[[Namespace], None], does: str, examples: str = ""
+    ) -> Callable[..., Any]:
         made = commands.add_parser(name, help=does, epilog=examples, formatter_class=AsWritten)
         made.description = does[0].upper() + does[1:] + "."
         made.set_defaults(run=run)
-        return made
+        return made.add_argument
 
     does = "fit a formula, print the summary, write intervals"
-    _add_fit(command("fit", _fit, does, _FIT_EXAMPLES).add_argument)
+    _add_fit(command("fit", _fit, does, _FIT_EXAMPLES))
     does = "compare interval methods over random splits"
-    _add_compare(command("compare", _compare, does, _COMPARE_EXAMPLES).add_argument)
-    demo = command(
-        "demo",
-        _demo,
-        "intervals for households of Engel's food data, judged at held-out ones, and a report",
-        "",
-    )
+    _add_compare(command("compare", _compare, does, _COMPARE_EXAMPLES))
+    does = "intervals for households of Engel's food data, judged at held-out ones, and a report"
     says = "the report, .html or .md (default: %(default)s)"
-    demo.add_argument("--output", type=Path, default=Path("stabconf-demo.html"), help=says)
+    command("demo", _demo, does)("--output", type=Path, default=Path("stabconf-demo.html"), help=says)
     return parser
 
 
@@ -146,12 +141,8 @@ def _add_fit(add: Callable[..., Any]) -> None:
     add("--side", default="two-sided", choices=["two-sided", "upper", "lower"])
     says = "cover along a formula, such as '~ C(region) + cr(age, df=4)'"
     add("--conditional", metavar="FORMULA", help=says)
-    add(
-        "--groups",
-        action="append",
-        metavar="TERM",
-        help="cover within groups of a column or term; repeatable",
-    )
+    says = "cover within groups of a column or term; repeatable"
+    add("--groups", action="append", metavar="TERM", help=says)
     says = "rows of levels that training lacks are an error (default), or left empty"
     add("--unseen", default="raise", choices=["raise", "nan"], help=says)
     says = "answer a transformed response, np.log(y) say, in units of y"
@@ -159,12 +150,8 @@ def _add_fit(add: Callable[..., Any]) -> None:
     says = "group widths by a column or term, or by bins of a number: x=4 or x=0,10,100; repeatable"
     add("--by", action="append", type=_grouping, metavar="COLUMN[=BINS]", help=says)
     add("--report", type=Path, metavar="FILE", help="write a report: .html or .md")
-    add(
-        "--intervals",
-        type=Path,
-        metavar="FILE",
-        help="write the intervals as a table, or as tables in a folder",
-    )
+    says = "write the intervals as a table, or as tables in a folder"
+    add("--intervals", type=Path, metavar="FILE", help=says)
     add("--quiet", action="store_true", help="print nothing but errors and warnings")
 
 
@@ -207,15 +194,10 @@ def _fit(options: Namespace) -> None:
         check_table_path(options.intervals, "--intervals")
     if options.report is not None:
         check_path(options.report)
-    data = _training_rows(options.data)
     new = None if options.new is None else read_table(options.new)
-    results, asked = _fitted(options, data)
+    results, asked = _fitted(options)
     shown = {"by": options.by, "alpha": options.alpha, **asked}
-
-    def say(text: str) -> None:
-        if not options.quiet:
-            print(text)
-
+    say: Callable[[str], None] = (lambda text: None) if options.quiet else print
     if parted:
         say(f"{results.summary()}\n")
     else:
@@ -242,12 +224,10 @@ def _files(pattern: Path, argument: str) -> list[Path]:
     return found
 
 
-def _training_rows(path: Path) -> pd.DataFrame | TableParts:
-    return TableParts.of_files(_files(path, "DATA")) if _is_pattern(path) else read_table(path)
-
-
-def _fitted(options: Namespace, data: pd.DataFrame | TableParts) -> tuple[Any, dict[str, Any]]:
+def _fitted(options: Namespace) -> tuple[Any, dict[str, Any]]:
     """Results, and what is asked of them."""
+    path = options.data
+    data: Any = TableParts.of_files(_files(path, "DATA")) if _is_pattern(path) else read_table(path)
     model = {name: getattr(options, name) for name in ("loss", "penalty", "l1_ratio", "unseen")}
     asked = {"method": options.method, "side": options.side}
     asked |= {name: getattr(options, name) for name in _ASKED if getattr(options, name)}
@@ -267,7 +247,7 @@ def _fit_parts(options: Namespace) -> None:
     if len(set(written)) < len(parts) or set(written) & set(parts):
         raise InputError(f"--intervals {str(folder)!r}: two tables would have one name: rename the parts")
     folder.mkdir(parents=True, exist_ok=True)
-    results, asked = _fitted(options, _training_rows(options.data))
+    results, asked = _fitted(options)
     method = "stable" if options.method == "auto" else options.method
     plain = method in ("stable", "split") and not {"conditional", "groups"} & set(asked)
     if plain and isinstance(results, Results):  # without the training rows, and fitted once
@@ -303,18 +283,13 @@ def _compare(options: Namespace) -> None:
     if options.output is not None:
         print(f"Table written to {write_table(options.output, made)}")
     if options.plot is not None:
-        print(f"Figure written to {_save_figure(options.plot, made)}")
+        from matplotlib.figure import Figure  # which needs no display
 
-
-def _save_figure(path: Path, made: Comparison) -> Path:
-    """Draw without a display, and write whole."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=comparison_size(len(made)), layout="constrained")
-    made.plot(figure.add_subplot())
-    out = io.BytesIO()
-    figure.savefig(out, format=_figure_kind(path), dpi=150)
-    return write_whole(path, out.getvalue())
+        figure = Figure(figsize=comparison_size(len(made)), layout="constrained")
+        made.plot(figure.add_subplot())
+        out = io.BytesIO()
+        figure.savefig(out, format=_figure_kind(options.plot), dpi=150)
+        print(f"Figure written to {write_whole(options.plot, out.getvalue())}")
 
 
 def _figure_kind(path: Path) -> str:

@@ -53,6 +53,5 @@ def compared(constant: pd.DataFrame, bands: pd.DataFrame) -> tuple[pd.DataFrame,
         f"{table['constant inside'].iloc[0]:.0%} of the poorest third and "
         f"{table['constant inside'].iloc[-1]:.0%} of the richest."
     )
-    return table.round(
-        {"constant width": 0, "band width": 0, "constant inside": 2, "band inside": 2}
-    ), sentence
+    digits = {"constant width": 0, "band width": 0, "constant inside": 2, "band inside": 2}
+    return table.round(digits), sentence

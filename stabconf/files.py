@@ -41,11 +41,9 @@ def write_whole(path: str | PathLike[str], content: bytes) -> Path:
             part.chmod(target.stat().st_mode & 0o777)
         part.replace(target)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise type(error)(error.errno, error.strerror, str(path)) from error
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    finally:
+        part.unlink(missing_ok=True)  # it is there only where something failed
     return Path(path)
 
 

@@ -153,11 +153,17 @@ def test_widths_are_a_histogram_or_boxes(half):
 
 def test_far_and_equal_widths_can_be_drawn():
     from stabconf.show.plots.spread_plots import draw_widths
+    from stabconf.show.shown import Shown
+
+    def drawn(widths):
+        zero = np.zeros(len(widths))
+        shown = Shown(pd.DataFrame(index=range(len(widths))), zero, zero, widths, None, attrs, False)
+        return draw_widths(shown, None, None)
 
     attrs = {"alpha": 0.1, "side": "two-sided", "response": "y"}
     far = np.append(np.random.default_rng(0).normal(1.0, 1e-9, 500), 1e12)
-    assert sum(bar.get_height() for bar in draw_widths(far, None, None, attrs).patches) == 501
-    same = draw_widths(2.0 + 1e-12 * np.arange(100), None, None, attrs)
+    assert sum(bar.get_height() for bar in drawn(far).patches) == 501
+    same = drawn(2.0 + 1e-12 * np.arange(100))
     assert same.get_xlim()[0] < 2.0 < same.get_xlim()[1]
     assert [bar.get_height() for bar in same.patches if bar.get_height()] == [100]
 

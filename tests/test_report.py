@@ -15,10 +15,20 @@ import stabconf
 from stabconf.errors import InputError, SampleSizeWarning, StabconfError
 from stabconf.results.showing import shown_of
 from stabconf.show.coverage import coverage_along, parts_along, shortfalls
+from stabconf.show.drift import _in_digits
 from stabconf.show.plots.curve_plots import draw_coverage_along
 from stabconf.show.report.background import leverages
 from stabconf.show.report.listing import lead_sentence
-from stabconf.show.tables import percent, told_apart
+from stabconf.show.tables import (
+    Table,
+    cell,
+    latex_escaped,
+    markdown_escaped,
+    percent,
+    promised,
+    shortened,
+    told_apart,
+)
 
 BAD = "<script>alert('x')</script>"
 
@@ -76,6 +86,23 @@ def test_markdown_has_its_figures_beside_it(half, tmp_path):
         assert words in text
     beside = pd.read_csv(tmp_path / "my report_files" / "intervals.csv", index_col="row")
     assert "(my%20report_files/intervals.csv)" in text and list(beside.index) == list(new.index)
+
+
+def test_tables_are_escaped_where_they_need_it():
+    table = Table("", ["", "width"], [["a|b", "1.5"]])
+    assert table.markdown() == "|  | width |\n| :-- | --: |\n| a\\|b | 1.5 |"
+    assert markdown_escaped("a|b <i>") == r"a\|b &lt;i>"
+    assert latex_escaped("50 % of x_1") == r"50 \% of x\_1"
+    assert latex_escaped("~^<>") == r"\textasciitilde{}\textasciicircum{}\textless{}\textgreater{}"
+    assert latex_escaped("|\\") == r"\textbar{}\textbackslash{}"
+
+
+def test_shares_and_powers_are_said_in_a_few_digits():
+    assert [cell(each) for each in (235, 153.2871, np.nan, "north")] == ["235", "153.3", "", "north"]
+    assert shortened("Department of Economics", 18) == "Department...omics"
+    assert [percent(share) for share in (0.0512, 1.0, 0.0)] == ["5.1 %", "100 %", "0 %"]
+    assert [promised(share) for share in (0.9, np.nan)] == ["at least 90 %", "not certified"]
+    assert [_in_digits(power) for power in (1.5, 3.21, 400.0)] == ["32", "1,622", "1e400"]
 
 
 def lead(res, new, **options):

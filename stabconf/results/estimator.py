@@ -130,7 +130,7 @@ class EstimatorResults(FittedResults):
 
     def _fit_summary(self) -> FitSummary:
         tau = None if self.model.tau is None else tau_in_words(self.model.tau)
-        return summarise_estimator(self, self._design, tau)
+        return summarise_estimator(self, tau)
 
     def _p_of(self, side: Side, n_jobs: int | None = 1, progress: bool | None = None) -> PValues:
         check_side(side)

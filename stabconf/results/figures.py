@@ -12,8 +12,7 @@ from ..data.frames import check_duplicates, numbers
 from ..data.response_units import as_units
 from ..errors import AssumptionError, InputError, InputTypeError
 from ..show.coverage import coverage_table
-from ..show.plots.candidate_plots import draw_conformity
-from ..show.plots.curve_plots import draw_coverage, draw_coverage_by, draw_stability
+from ..show.plots.curve_plots import draw_conformity, draw_coverage, draw_coverage_by, draw_stability
 from ..show.plots.row_plots import draw_intervals
 from ..show.plots.spread_plots import draw_residuals, draw_widths
 from ..show.shown import Shown
@@ -134,7 +133,7 @@ class Figures(ObservedResults):
         """
         labels, name = crossed(self._groups(new, by))
         shown = shown_of(self, new, alpha, None, options)
-        return draw_widths(shown.widths, labels, name, shown.attrs, ax)
+        return draw_widths(shown, labels, name, ax)
 
     def plot_stability(
         self,

@@ -18,7 +18,7 @@ from ..errors import AssumptionError
 from ..sets.blocks import BlockRows, check_blocks, fit_blocks, residual_scale_of_blocks, tables_of_blocks
 from ..sets.request import check_side
 from ..sets.training import Fitted
-from ..show.summary import FitSummary, summarise_parted
+from ..show.summary import FitSummary, summarise
 from .base import BaseResults
 from .options import New, Numbers, Side
 from .predictor import Predictor
@@ -102,7 +102,7 @@ class PartedResults(Coefficients, BaseResults):
 
     def summary(self) -> FitSummary:
         """Summary tables: the fit and the coefficients."""
-        return summarise_parted(self, self._design, self._fitted.solution)
+        return summarise(self, errors=False)
 
     def _frozen(self, alphas: tuple[float, ...], side: Side) -> Predictor:
         if (alphas, side) not in self._predictors:

@@ -19,7 +19,7 @@ from ..errors import AssumptionError, InputError, InputTypeError
 from ..rank import conformal_rank
 from ..sets import FixedScale
 from ..sets.intervals import assumed
-from ..show.plots.candidate_plots import draw_predictive
+from ..show.plots.curve_plots import draw_predictive
 from .asking import Asked, prepared
 from .labels import warn_about
 from .options import Level, New, Numbers, Options, Units, as_scale

@@ -182,7 +182,7 @@ class QuantileResults(EachResults, Figures):
         )
 
     def _fit_summary(self) -> FitSummary:
-        return summarise_quantiles(self, self._design, list(self._each.values()))
+        return summarise_quantiles(self)
 
     def _check_pair(self, pair: Any, side: str) -> tuple[float, float]:
         """Levels of the band, ascending; for one-sided sets one of them does not matter."""

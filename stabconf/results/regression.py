@@ -333,7 +333,7 @@ class Results(Coefficients, ObjectiveResults):
         return fits.in_unit(fits.scale) if model.standardize else fits.in_own_unit()
 
     def _fit_summary(self) -> FitSummary:
-        return summarise(self, self._design, self._fitted.solution)
+        return summarise(self)
 
 
 class EachResults(BaseResults):

@@ -184,7 +184,7 @@ class SeveralResults(EachResults, Tables):
     def summary(self, alpha: Level = None) -> Summary:  # type: ignore[override]
         """Summary tables: the fits, the coefficients and what the joint intervals promise."""
         rows, level, where = self._summary_rows(alpha)
-        return summarise_several(self, self._design, self._intervals(Asked(rows, [level])), where)
+        return summarise_several(self, self._intervals(Asked(rows, [level])), where)
 
     def plot_pairs(
         self,
@@ -245,7 +245,7 @@ class SeveralResults(EachResults, Tables):
         new: New,
         options: Options,
     ) -> Content:
-        summary = summarise_several(self, self._design)
+        summary = summarise_several(self)
         return collect_joint(shown, self._widths(shown, groups), _drawn(shown[0], _BOXES), summary, about)
 
     # Parts -----------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from ..data.groups import as_ranking
 from ..data.response_units import as_units
 from ..errors import AssumptionError, InputError, quietly
 from ..sets import progress_bar
-from ..show.coverage import Leverages, Ranks
+from ..show.coverage import Basis, Leverages, Ranks
 from ..show.shown import Shown
 from .labels import PER_LEVEL
 from .options import Level, New, Options, Units
@@ -66,7 +66,7 @@ def shown_of_levels(
     return made
 
 
-def ranks_of(design: Design, new: New, options: Options, shown: Shown) -> Ranks | Leverages | None:
+def ranks_of(design: Design, new: New, options: Options, shown: Shown) -> Basis:
     """What the coverage of the rows rests on; None without responses to judge, with weights, or where rows
     come in clusters, which vary more than independent rows."""
     attrs, y = shown.attrs, shown.y

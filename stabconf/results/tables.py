@@ -67,7 +67,7 @@ class Tables(BaseResults):
         """
         rows, level, where = self._summary_rows(alpha)
         made = self._attempt(rows, level, self.default_method)
-        more = None
+        more = []
         if details and not isinstance(made, str):
             more = stability_lines(made, self._attempt(rows, level, self._enclosing))
         last = [constants_note(self)] if details and hasattr(type(self), "constants") else []
@@ -160,7 +160,9 @@ class Tables(BaseResults):
         shown = self._shown(new, alpha, response, options)
         trained = self._covariates(self._rows(None)[0].as_fitted)
         rows = None if new is None else self._covariates(self._rows(new)[0].as_fitted)
-        about = Background.of(self.model.formula, self._design, trained, rows)
+        design = self._design
+        known = design.predictors, design.frame_of(None), design.dropped
+        about = Background(self.model.formula, *known, trained, rows)
         return write_report(target, self._content(shown, groups, about, new, options))
 
     def _shown(self, new: New, alpha: Level, response: Any, options: Options) -> list[Shown]:

@@ -1,17 +1,15 @@
 """Coverage of new rows, and the range in which it should fall if the intervals keep their promise.
 
-Intervals cover with probability 1 - alpha over training and new rows together (theory, section 1). Given
-the training rows, coverage is some number near it: a draw of Beta(k, n + 1 - k), with k the conformal rank
-among n training rows. Of m new rows a beta-binomial number is then covered, whose spread does not vanish
-with m. This is exact for split conformal. Full conformal sets vary a little more the more columns there
-are: of least squares with 20 columns and 100 rows 7 % of samples are outside the 95 % limits, with 2
-columns 5 %. Intervals that cover along a formula rest on as many training rows as their leverages say
-(`Leverages`).
+Given the training rows, coverage is a draw of Beta(k, n + 1 - k), with k the conformal rank among n
+training rows (theory, section 1). Of m new rows a beta-binomial number is then covered, whose spread does
+not vanish with m. This is exact for split conformal. Full conformal sets vary a little more the more
+columns there are: of least squares with 20 columns and 100 rows 7 % of samples are outside the 95 %
+limits, with 2 columns 5 %.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -29,21 +27,14 @@ _PART_ROWS = 20  # with at least so many rows each, where there are as many
 
 @dataclass(frozen=True)
 class Ranks:
-    """The order statistics that the intervals of m rows rest on.
-
-    Attributes
-    ----------
-    place : (m,) array of int
-        Where a row's order statistic is in ``k`` and ``n``; -1 for rows without one.
-    k, n : lists of int
-        Rank, and number of training rows that it is among; one for each group of training rows.
-    """
+    """The order statistics that the intervals of m rows rest on: the k-th of n, for each group of training
+    rows. ``place`` (m,) is where a row's are in ``k`` and ``n``; -1 for rows without one."""
 
     place: np.ndarray
     k: list[int]
     n: list[int]
 
-    def take(self, rows: np.ndarray | slice) -> "Ranks":
+    def take(self, rows: np.ndarray) -> "Ranks":
         """The same for some of the rows."""
         return Ranks(self.place[rows], self.k, self.n)
 
@@ -55,28 +46,20 @@ class Ranks:
 
 @dataclass(frozen=True)
 class Leverages:
-    """What intervals of m rows that cover along a formula rest on.
+    """What intervals of m rows that cover along a formula rest on (theory, section 7).
 
-    Coverage of a part of the rows varies with the training rows as an order statistic of n of them does,
-    with 1 / n the leverage of the part's mean row in the formula's design. That is the number of training
-    rows of a group which the formula can indicate, and for all rows about that of all. The quantile
-    regression fits as many scores exactly as it has columns, and these are covered: of the part's share of
-    them, n times its mean leverage, all but one may raise the rank above k.
-
-    Attributes
-    ----------
-    rows : (m, q) array
-        Rows of the formula's design, in units in which the squared length of a row is its leverage.
-    whole : (m,) array of bool
-        Intervals that are the whole line.
-    alpha : float
+    Coverage of a part of the rows varies as that of an order statistic of n training rows does, with 1 / n
+    the leverage of the part's mean row. The quantile regression fits as many scores exactly as it has
+    columns, and these are covered: of the part's share of them, n times its mean leverage, all but one may
+    raise the rank above k. ``rows`` (m, q) are those of the formula's design, in units in which the squared
+    length of a row is its leverage; ``whole`` (m,) says which intervals are the whole line.
     """
 
     rows: np.ndarray
     whole: np.ndarray
     alpha: float
 
-    def take(self, rows: np.ndarray | slice) -> "Leverages":
+    def take(self, rows: np.ndarray) -> "Leverages":
         """The same for some of the rows."""
         return Leverages(self.rows[rows], self.whole[rows], self.alpha)
 
@@ -95,15 +78,17 @@ class Leverages:
         return sure + low, sure + high
 
 
+Basis: TypeAlias = Ranks | Leverages | None  # of the coverage of intervals
+
+
 def covered_counts(
     counts: Sequence[int] | np.ndarray, k: Sequence[int], n: Sequence[int], tail: float = TAIL
 ) -> tuple[int, int]:
     """Smallest and largest number of covered new rows that is no surprise: each tail has at most 2.5 %, or
     what is given.
 
-    Arguments have one number for each group of training rows: its new rows, rank and training rows. Of
-    1,000 new rows between 833 and 953 are covered in 95 % of samples with 100 training rows. More new rows
-    hardly narrow that, more training rows do:
+    Arguments have one number for each group of training rows: its new rows, rank and training rows. More
+    new rows hardly narrow the range, more training rows do:
 
     >>> covered_counts([1000], [91], [100]), covered_counts([1000], [9001], [10000])
     ((833, 953), (880, 919))
@@ -123,32 +108,27 @@ def covered_counts(
     return min(int(low), most), min(int(high), most)
 
 
-def coverage_line(hits: np.ndarray, ranks: Ranks | Leverages | None) -> dict[str, float]:
+def coverage_line(hits: np.ndarray, ranks: Basis) -> dict[str, float]:
     """``coverage`` of some rows, ``expected_lower`` and ``expected_upper``; NaN where not known.
 
     ``hits`` (m,) are 1 or 0, NaN where not known. No law of coverage is known without ``ranks``: the rows
     are then ranked by the weights of a shift.
     """
     known = ~np.isnan(hits)
-    line = dict.fromkeys(("coverage", "expected_lower", "expected_upper"), np.nan)
-    if not known.any():
-        return line
-    line["coverage"] = float(np.mean(hits[known]))
-    if ranks is None:
-        return line
-    low, high = ranks.take(known).limits()
-    line["expected_lower"] = low / int(known.sum())
-    line["expected_upper"] = high / int(known.sum())
-    return line
+    share = low = high = np.nan
+    if known.any():
+        share = float(np.mean(hits[known]))
+        if ranks is not None:
+            low, high = (end / int(known.sum()) for end in ranks.take(known).limits())
+    return {"coverage": share, "expected_lower": low, "expected_upper": high}
 
 
 def coverage_table(levels: "Sequence[Shown]") -> pd.DataFrame:
     """``alpha``, ``count`` and what `coverage_line` gives, one row per level; responses must be known."""
     lines = []
     for shown in levels:
-        count = int(np.sum(~np.isnan(shown.hits)))
-        found = coverage_line(shown.hits, shown.ranks)
-        lines.append({"alpha": shown.attrs["alpha"], "count": count, **found})
+        line = {"alpha": shown.attrs["alpha"], "count": int(np.sum(~np.isnan(shown.hits)))}
+        lines.append(line | coverage_line(shown.hits, shown.ranks))
     return pd.DataFrame(lines)
 
 
@@ -161,8 +141,8 @@ def coverage_along(shown: "Shown") -> pd.DataFrame:
     lines = []
     for places in parts_along(shown):
         part = shown.take(places)
-        found = coverage_line(part.hits, part.ranks)
-        lines.append({"prediction": float(np.mean(part.mean)), "count": len(places), **found})
+        line = {"prediction": float(np.mean(part.mean)), "count": len(places)}
+        lines.append(line | coverage_line(part.hits, part.ranks))
     return pd.DataFrame(lines)
 
 

@@ -5,7 +5,6 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -13,13 +12,12 @@ from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
 from .plots.curve_plots import draw_drift
+from .plots.style import Axes
 from .summary import FitSummary
 from .tables import shortened
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 _LEVEL = 0.05
+_LIMIT = -np.log10(_LEVEL)  # log10 of the evidence
 _TESTS = 6  # which share the level: a bet and a test of uniformity for each of three scores
 _FEW = 30  # new rows below which only a gross departure shows
 _WORDS = {  # what small and large p-values mean
@@ -33,12 +31,10 @@ _WORDS = {  # what small and large p-values mean
 class ExchangeabilityCheck:
     """Whether new rows look exchangeable with the training rows; made by ``check_exchangeability``.
 
-    Each new row is ranked among reference rows, which took no part in the fit that scores them, and the new
-    rows before it: by its residual ("level"), the size of its residual ("spread") and how far out its
-    covariates lie ("covariates"). Under exchangeability each kind of p-value is uniform and independent
-    from row to row. A bet against that, a test martingale, starts with a capital of 1/6 for each kind: that
-    any of the three ever reaches 20 has a probability of at most 0.025. Kolmogorov-Smirnov tests have the
-    other half of the 0.05.
+    Under exchangeability each kind of p-value, "level", "spread" and "covariates", is uniform and
+    independent from row to row. A bet against that, a test martingale, starts with a capital of 1/6 for
+    each kind: that any of the three ever reaches 20 has a probability of at most 0.025. Kolmogorov-Smirnov
+    tests have the other half of the 0.05.
 
     Attributes
     ----------
@@ -117,8 +113,9 @@ class ExchangeabilityCheck:
     @property
     def departures(self) -> list[str]:
         """Which of "level", "spread" and "covariates" depart, the clearest first."""
-        clear = self._clearness()
-        return [str(name) for name in clear.index[clear >= -np.log10(_LEVEL)]]
+        tests = -np.log10((_TESTS * self.table["ks_p"]).clip(lower=1e-300))
+        clear = np.maximum(self.table["largest"], tests).sort_values(ascending=False, kind="stable")
+        return [str(name) for name in clear.index[clear >= _LIMIT]]
 
     @property
     def count(self) -> int:
@@ -128,30 +125,29 @@ class ExchangeabilityCheck:
     @property
     def sentence(self) -> str:
         """The answer in words."""
+        uniform = f"(Kolmogorov-Smirnov, p = {self.uniformity:.2g})"
         if self.plausible:
             few = "; so few rows show only gross departures" if self.count < _FEW else ""
             return (
                 f"No evidence against exchangeability: over {self.count} new rows the evidence reached "
-                f"{_in_digits(self.largest)} (20 is the limit at 5 %) and p-values look uniform "
-                f"(Kolmogorov-Smirnov, p = {self.uniformity:.2g}){few}."
+                f"{_in_digits(self.largest)} (20 is the limit at 5 %) and p-values look uniform {uniform}"
+                f"{few}."
             )
         name, *others = self.departures
-        rose = self._rose(name)
-        if rose:
+        p, where = self.p_values[name], f"over all rows {uniform}, not from a certain row on"
+        if self.table.at[name, "largest"] >= _LIMIT:
             (line,) = self.table.loc[[name]].itertuples()
             where = (
                 f"from about row {line.since} on (number {line.since_row + 1} of {len(self.p)}); the "
                 f"evidence reached {_in_digits(line.largest)} at row {line.peak} (20 is the limit at 5 %)"
             )
-        else:
-            where = (
-                f"over all rows (Kolmogorov-Smirnov, p = {self.uniformity:.2g}), not from a certain row on"
-            )
+            p = p.iloc[line.since_row : line.peak_row + 1]
+        small, large = _WORDS[name]
         verb = "departs" if len(others) == 1 else "depart"
         more = f"; {' and '.join(others)} {verb} too" if others else ""
         return (
-            f"The new rows do not look exchangeable with the training rows: {self._meaning(name, rose)} "
-            f"({name}) {where}{more}."
+            "The new rows do not look exchangeable with the training rows: "
+            f"{small if p.mean() < 0.5 else large} ({name}) {where}{more}."
         )
 
     def summary(self) -> FitSummary:
@@ -173,20 +169,12 @@ class ExchangeabilityCheck:
         )
         return FitSummary([table], [self.sentence, note])
 
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Evidence over the new rows with its limits at 1/20 and 1/100, and the running mean of p.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-
-        Returns
-        -------
-        Axes
-        """
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Evidence over the new rows with its limits at 1/20 and 1/100, and the running mean of p; ``ax``
+        is as in `plot_intervals`."""
         name = (self.departures or [self._best])[0]
         since = None
-        if self._rose(name):
+        if self.table.at[name, "largest"] >= _LIMIT:
             since = int(self.table.at[name, "since_row"]), self.table.at[name, "since"]
         return draw_drift(self.paths, self.p_values[name], since, ax)
 
@@ -204,30 +192,9 @@ class ExchangeabilityCheck:
         """The kind whose bet won most."""
         return str(self.table["largest"].idxmax())
 
-    def _rose(self, name: str) -> bool:
-        """Whether the bet on a kind passed the limit at 5 %."""
-        return bool(self.table.at[name, "largest"] >= -np.log10(_LEVEL))
-
-    def _clearness(self) -> pd.Series:
-        """-log10 of the p-value of each kind, of the clearer of its two tests; the clearest first."""
-        tests = -np.log10((_TESTS * self.table["ks_p"]).clip(lower=1e-300))
-        return np.maximum(self.table["largest"], tests).sort_values(ascending=False, kind="stable")
-
-    def _meaning(self, name: str, rose: bool) -> str:
-        """What a departure means, by whether p-values are small or large while it lasts."""
-        values = self.p_values[name]
-        if rose:
-            values = values.iloc[self.table.at[name, "since_row"] : self.table.at[name, "peak_row"] + 1]
-        small, large = _WORDS[name]
-        return small if values.mean() < 0.5 else large
-
 
 def _in_digits(power: float) -> str:
-    """10 to a power, in a few digits.
-
-    >>> _in_digits(1.5), _in_digits(3.21), _in_digits(400.0)
-    ('32', '1,622', '1e400')
-    """
+    """10 to a power, in a few digits."""
     if power >= 6:
         return f"1e{power:.0f}"
     return f"{10**power:,.0f}" if power >= 1 else f"{10**power:.2g}"

@@ -1,43 +1,29 @@
 """What tables and figures show: predictions and intervals at some rows, as one record, and the table of
 their widths, in all and by group, with the coverage where responses are known.
 
-`results.showing` makes the record from one call of ``conf_int_conformal``; this room asks results for no
-more. `Shown.report` makes a `WidthReport`, which users and written reports see.
+`results.showing` makes the record; this room asks results for no more.
 """
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ..data.frames import check_duplicates
-from .coverage import Leverages, Ranks, coverage_line
+from .coverage import Basis, coverage_line
 from .tables import Table, cell, percent
 
 _QUANTILES = {"min": 0.0, "q25": 0.25, "median": 0.5, "q75": 0.75, "max": 1.0}
-_RANGE = ("expected_lower", "expected_upper")
 
 
 @dataclass(frozen=True)
 class Shown:
     """Intervals of one level at m rows.
 
-    Attributes
-    ----------
-    frame : DataFrame
-        The rows as the user gave them, or the training rows.
-    mean, lower, upper : (m,) arrays
-        NaN for rows with a missing value.
-    y : (m,) array or None
-        Responses, where known.
-    attrs : dict
-        Of the interval frame: response, alpha, side, method, guarantee, ...
-    training : bool
-        Whether these are the training rows.
-    ranks : Ranks, Leverages or None
-        What the coverage of the intervals rests on; None with weights of a shift.
+    ``frame`` has the rows as the user gave them, or the ``training`` rows. ``mean``, ``lower`` and
+    ``upper`` (m,) are NaN for rows with a missing value, ``y`` (m,) are the responses, where known.
+    ``attrs`` are those of the interval frame: response, alpha, side, method, guarantee, ... The coverage of
+    the intervals rests on ``ranks``; None with weights of a shift.
     """
 
     frame: pd.DataFrame
@@ -47,7 +33,7 @@ class Shown:
     y: np.ndarray | None
     attrs: dict[str, Any]
     training: bool
-    ranks: Ranks | Leverages | None = None
+    ranks: Basis = None
 
     @property
     def widths(self) -> np.ndarray:
@@ -72,11 +58,6 @@ class Shown:
         ranks = None if self.ranks is None else self.ranks.take(rows)
         return Shown(self.frame.iloc[rows], *ends, y, self.attrs, self.training, ranks)
 
-    def column(self, name: Hashable) -> pd.Series:
-        """A column (m,)."""
-        check_duplicates(self.frame, [name], "new")
-        return self.frame[name]
-
     def report(self, groups: pd.DataFrame | None) -> "WidthReport":
         """The `WidthReport` by these groups."""
         hits = None if self.y is None or self.training else self.hits
@@ -94,12 +75,9 @@ class WidthReport(pd.DataFrame):
     in every row of the table alike. It is not an interval about the observed share: coverage outside of it
     is a surprise. Its limits are beta-binomial, for coverage given the training rows is a draw of
     Beta(k, n + 1 - k), with k the rank among n training rows (of each group, with ``groups=``). With
-    ``conditional=`` the number of training rows is one over the leverage of the rows' mean in the formula's
-    design: for a group that the formula can indicate that is the group's own training rows, for all rows
-    about all of them, for other groups a number between that is right if scores vary alike. The rank is k
-    or a little higher, as the quantile regression fits as many scores exactly as it has columns: the lower
-    limit is that of k, the upper one that of the highest rank. With ``weights=`` no such law is known, and
-    the range is left out.
+    ``conditional=`` n is one over the leverage of the rows' mean in the formula's design (theory, section
+    7), and the upper limit is that of the highest rank which the fitted scores allow. With ``weights=`` no
+    such law is known, and the range is left out.
 
     ``attrs`` say the response, ``alpha``, ``side``, method and guarantee. A one-sided interval's width is
     the distance of its end from the prediction.
@@ -123,16 +101,17 @@ class WidthReport(pd.DataFrame):
 
     def strings(self) -> tuple[list[str], list[list[str]]]:
         """Header and lines as strings; rows without an interval are counted where there are any."""
-        shown = [name for name in self.columns if name not in _RANGE]
-        shown = [name for name in shown if name != "missing" or self[name].any()]
-        if _RANGE[0] in self and self[_RANGE[0]].notna().any():
-            shown.append("expected")
-        header = [*map(str, self.index.names), *shown]
+        shown = [name for name in self.columns if name != "expected_upper"]
+        if "missing" in self and not self["missing"].any():
+            shown.remove("missing")
+        if "expected_lower" in self and self["expected_lower"].isna().all():
+            shown.remove("expected_lower")
+        heads = ["expected" if name == "expected_lower" else name for name in shown]
         lines = []
         for label, (_, values) in zip(self.index, self.iterrows(), strict=True):
             labels = label if isinstance(label, tuple) else (label,)
             lines.append([*map(str, labels), *(_text(name, values) for name in shown)])
-        return header, lines
+        return [*map(str, self.index.names), *heads], lines
 
     def __repr__(self) -> str:
         header, lines = self.strings()
@@ -153,66 +132,52 @@ def width_report(
     hits: np.ndarray | None,
     groups: pd.DataFrame | None,
     attrs: dict[str, Any],
-    ranks: Ranks | Leverages | None = None,
+    ranks: Basis = None,
 ) -> WidthReport:
-    """The `WidthReport` of widths (m,), NaN for rows without an interval, and ``hits`` (m,), where judged.
-
-    ``groups`` has labels of the m rows, one column per grouping.
-
-    >>> groups = pd.DataFrame({"g": ["a", "a", "b"]})
-    >>> report = width_report(np.array([1.0, 3.0, np.inf]), None, groups, {"alpha": 0.1})
-    >>> report[["count", "mean", "max", "infinite"]].reset_index()
-       g  count  mean  max  infinite
-    0  a      2   2.0  3.0       0.0
-    1  b      1   NaN  inf       1.0
-    """
+    """The `WidthReport` of widths (m,), NaN for rows without an interval, and ``hits`` (m,), where judged,
+    by the labels of ``groups``, which has one column per grouping."""
     if groups is None:
-        lines = [_line(widths, hits, ranks, slice(None))]
-        report = WidthReport(lines, index=pd.Index(["all"], name="rows"))
+        places, index = [np.arange(len(widths))], pd.Index(["all"], name="rows")
     else:
         keys = list(groups.columns)
         number = groups.groupby(keys, observed=True, sort=True).ngroup().to_numpy()
         places = [np.flatnonzero(number == at) for at in range(int(np.max(number, initial=-1)) + 1)]
-        lines = [_line(widths, hits, ranks, rows) for rows in places]
         labels = groups.iloc[[rows[0] for rows in places]]
         arrays = [list(labels[key]) for key in keys]
+        index = pd.Index(arrays[0], name=keys[0])
         if len(keys) > 1:
             index = pd.MultiIndex.from_arrays(arrays, names=keys)
-        else:
-            index = pd.Index(arrays[0], name=keys[0])
-        report = WidthReport(lines, index=index, columns=list(_line(widths, hits, ranks, slice(0))))
+    lines = [_line(widths, hits, ranks, rows) for rows in places]
+    columns = list(_line(widths, hits, ranks, np.arange(0)))
+    report = WidthReport(lines, index=index, columns=columns)
     report.attrs = dict(attrs)
     return report
 
 
-def _line(
-    widths: np.ndarray, hits: np.ndarray | None, ranks: Ranks | Leverages | None, rows: np.ndarray | slice
-) -> dict[str, float]:
-    """One row of the report, of some of the rows."""
+def _line(widths: np.ndarray, hits: np.ndarray | None, ranks: Basis, rows: np.ndarray) -> dict[str, float]:
+    """One row of the report, of the rows at some places."""
     widths = widths[rows]
     known = np.sort(widths[~np.isnan(widths)])
     finite = known[np.isfinite(known)]
     line: dict[str, float] = {"count": len(known), "missing": len(widths) - len(known)}
     line["mean"] = float(np.mean(finite)) if len(finite) else np.nan
-    line |= {name: _quantile(known, level) for name, level in _QUANTILES.items()}
+    levels = list(_QUANTILES.values())
+    quantiles = np.full(len(levels), np.nan)
+    if len(known) > len(finite):  # no averaging with infinity
+        quantiles = np.quantile(known, levels, method="inverted_cdf")
+    elif len(known):
+        quantiles = np.quantile(known, levels)
+    line |= zip(_QUANTILES, quantiles.tolist(), strict=True)
     line["infinite"] = 1.0 - len(finite) / len(known) if len(known) else np.nan
     if hits is None:
         return line
     return line | coverage_line(hits[rows], None if ranks is None else ranks.take(rows))
 
 
-def _quantile(ordered: np.ndarray, level: float) -> float:
-    if len(ordered) == 0:
-        return np.nan
-    if np.isfinite(ordered[-1]):
-        return float(np.quantile(ordered, level))
-    return float(ordered[max(int(np.ceil(level * len(ordered))), 1) - 1])  # no averaging with infinity
-
-
 def _text(name: str, values: pd.Series) -> str:
     """A cell of the table: shares in per cent, the expected range in one."""
-    if name == "expected":
-        low, high = values[list(_RANGE)]
+    if name == "expected_lower":
+        low, high = values[[name, "expected_upper"]]
         return "" if np.isnan(low) else f"{percent(low).removesuffix(' %')} to {percent(high)}"
     value = values[name]
     if np.isnan(value):

@@ -8,7 +8,7 @@ import csv
 import html
 import io
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,12 @@ class FitSummary(Summary):
     @property
     def parts(self) -> list[Table]:
         """The tables, of strings."""
-        return list(map(_as_table, self.tables))
+        made = []
+        for table in self.tables:
+            rows = [[str(each.data or "").strip() for each in row] for row in table]
+            has_head = any(each.datatype == "header" for each in table[0])
+            made.append(Table(table.title or "", rows[0] if has_head else None, rows[has_head:]))
+        return made
 
     def as_html(self) -> str:
         parts = [table.html("simpletable") for table in self.parts]
@@ -62,165 +67,122 @@ class FitSummary(Summary):
         return out.getvalue()
 
 
-def _as_table(table: SimpleTable) -> Table:
-    """A `SimpleTable` of statsmodels as a `Table` of strings."""
-    rows = [[str(each.data or "").strip() for each in row] for row in table]
-    has_head = any(each.datatype == "header" for each in table[0])
-    return Table(table.title or "", rows[0] if has_head else None, rows[has_head:])
-
-
-def summarise(results: _Results, design: Design, solution: Any) -> FitSummary:
-    """The `Summary` of a fit: what was fitted, how well, and the coefficients."""
-    left = _model_lines(results.model, results.model.loss.describe())
-    left += [("Residual scale:", _number(results.scale)), _converged(results, solution.nit)]
+def summarise(results: _Results, errors: bool = True) -> FitSummary:
+    """The `Summary` of a fit: what was fitted, the coefficients, and its ``errors``, which a fit whose rows
+    are not in memory does not know."""
+    left = [_response(results), *_model_lines(results.model, results.model.loss.describe())]
+    how = [("Residual scale:", _number(results.scale)), _converged(results, [results])]
+    left, right = ([*left, *how], _quality(results)) if errors else (left, how)
     columns = [results.params, results.params_standardized]
-    tables = [
-        *_fit_tables("Regularised robust regression", results, design, left, _quality(results)),
-        _coefficient_table(design.names, ["coef", "standardized"], columns),
-    ]
-    return FitSummary(tables, [_R2, *_fit_notes(results, design)])
+    table = _coefficients(results.params.index, ["coef", "standardized"], columns)
+    notes = [*([_R2] if errors else []), *_fit_notes(results, [results._design])]
+    return _summary("Regularised robust regression", results, left, right, [table], notes)
 
 
-def summarise_parted(results: _Results, design: Any, solution: Any) -> FitSummary:
-    """The `Summary` of a fit whose rows are not in memory: what was fitted, and the coefficients."""
-    left = _model_lines(results.model, results.model.loss.describe())
-    right = [("Residual scale:", _number(results.scale)), _converged(results, solution.nit)]
-    tables = [
-        *_fit_tables("Regularised robust regression", results, design, left, right),
-        _coefficient_table(
-            design.names, ["coef", "standardized"], [results.params, results.params_standardized]
-        ),
-    ]
-    return FitSummary(tables, _fit_notes(results, design))
-
-
-def summarise_estimator(results: _Results, design: Design, tau: str | None) -> FitSummary:
+def summarise_estimator(results: _Results, tau: str | None) -> FitSummary:
     """The `Summary` of an estimator; ``tau`` says who answers for its stability bounds, None where there
     are none."""
-    left = [("Estimator:", shortened(results._described(), 18))]
-    tables = _fit_tables("Regression by an estimator", results, design, left, _quality(results))
+    left = [_response(results), ("Estimator:", shortened(results._described(), 18))]
     notes = [
         "Errors are those at the training rows, which flexible estimators can make as small as they like."
     ]
     if tau is not None:
         notes.append(f"Intervals of replace_one and batch rest on tau, which is {tau}.")
-    return FitSummary(tables, notes + _transformed_note(design))
+    notes += _transformed([results._design])
+    return _summary("Regression by an estimator", results, left, _quality(results), [], notes)
 
 
-def summarise_refitted(results: _Results, design: Design) -> FitSummary:
+def summarise_refitted(results: _Results) -> FitSummary:
     """The `Summary` of a statsmodels model that is fitted again to parts of the rows."""
-    refit, params = results.refit, results.params
+    refit = results.refit
     name, _, part = refit.label.partition(", ")
     family = refit.fixed.get("family")
     left = [("Model:", name), *([("Norm:" if family is None else "Family:", part)] if part else [])]
     left += [] if family is None else [("Link:", type(family.link).__name__)]
     left += [("Per row:", ", ".join(results.per_row))] if results.per_row else []
     left = [(what, shortened(value, 18)) for what, value in left]
-    tables = [
-        *_fit_tables("Regression by statsmodels", results, design, left, _quality(results)),
-        _coefficient_table(params.index, ["coef"], [params]),
-    ]
-    notes = ["Coefficients are those of statsmodels; intervals come from refits to parts of the rows."]
-    return FitSummary(tables, notes + _transformed_note(design))
+    note = "Coefficients are those of statsmodels; intervals come from refits to parts of the rows."
+    return _borrowed(results, left, [note])
 
 
-def summarise_quantiles(results: _Results, design: Design, fits: Sequence[_Results]) -> FitSummary:
+def summarise_model(results: _Results) -> FitSummary:
+    """The `Summary` of a statsmodels model."""
+    recipe = results.recipe
+    left = [("Model:", recipe.label), ("Penalty:", recipe.penalty.describe())]
+    return _borrowed(results, left, [_R2, "Coefficients are those of statsmodels.", *recipe.notes])
+
+
+def _borrowed(results: _Results, left: _Pairs, notes: list[str]) -> FitSummary:
+    """The `Summary` of a model whose coefficients are those of statsmodels."""
+    left = [_response(results), *left]
+    table = _coefficients(results.params.index, ["coef"], [results.params])
+    notes = [*notes, *_transformed([results._design])]
+    return _summary("Regression by statsmodels", results, left, _quality(results), [table], notes)
+
+
+def summarise_quantiles(results: _Results) -> FitSummary:
     """The `Summary` of quantile fits, one per level."""
-    model = results.model
-    left = _model_lines(model, "quantile")
-    right = [_converged(results, sum(fit._fitted.solution.nit for fit in fits))]
+    model, params = results.model, results.params
+    left = [_response(results), *_model_lines(model, "quantile")]
+    right = [_converged(results, results._each.values())]
     heads = [f"{level:.2f}" if round(level, 2) == level else f"{level:g}" for level in model.quantiles]
-    tables = [
-        *_fit_tables("Regularised quantile regression", results, design, left, right),
-        _coefficient_table(
-            design.names, heads, results.params.to_numpy().T, results.fit_quality["pseudo_r2"]
-        ),
-    ]
+    table = _coefficients(params.index, heads, params.to_numpy().T, results.fit_quality["pseudo_r2"])
     notes = [_R2]
     crossing = int(results.crossing().sum())
     if crossing:
-        notes.append(f"Fitted quantiles cross at {crossing} of {len(design.y)} training rows.")
-    return FitSummary(tables, notes + _fit_notes(results, design))
+        notes.append(f"Fitted quantiles cross at {crossing} of {results.nobs} training rows.")
+    notes += _fit_notes(results, [results._design])
+    return _summary("Regularised quantile regression", results, left, right, [table], notes)
 
 
-def summarise_several(
-    results: _Results, design: Design, made: Sequence[_Intervals] = (), where: str = ""
-) -> FitSummary:
+def summarise_several(results: _Results, made: Sequence[_Intervals] = (), where: str = "") -> FitSummary:
     """The `Summary` of the fits of several responses and, where they are given, of their joint intervals,
     one record each."""
-    fits = list(results.components.values())
-    left = _model_lines(results.model, results.model.loss.describe())
-    left.append(_converged(results, sum(fit._fitted.solution.nit for fit in fits)))
-    right = [*_row_lines(results, design), ("Responses:", str(len(fits)))]
+    fits, params = list(results.components.values()), results.params
+    left = [*_model_lines(results.model, results.model.loss.describe()), _converged(results, fits)]
+    right = [("Responses:", str(len(fits)))]
     names = told_apart(results.model.responses, 20)
     r2 = [fit.fit_quality["pseudo_r2"] for fit in fits]
-    tables = [
-        _formula_table("Regularised robust regression of several responses", results.model.formula),
-        _pairs(None, left, right),
-        _coefficient_table(design.names, names, results.params.to_numpy().T, r2),
-    ]
+    tables = [_coefficients(params.index, names, params.to_numpy().T, r2)]
     notes = [
         "The score of a row is the largest of its residuals in units of their scales; an interval of one "
         "response alone, components[name].conf_int_conformal, is narrower.",
         _R2,
-        *_fit_notes(results, *results._designs),
+        *_fit_notes(results, results._designs),
     ]
     if made:
         first = made[0]
         asked = [("Coverage:", promised(first.promise)), ("Method:", first.method)]
         rank = [("Order statistic:", f"{first.k} of {first.n}"), ("Infinite:", str(first.open_rows))]
         cells = [
-            [_number(fit.scale), _mean_width(each), percent(each.stability_share)]
+            [_number(fit.scale), _width(each), percent(each.stability_share)]
             for fit, each in zip(fits, made, strict=True)
         ]
         heads = ["residual scale", "mean width", "due to stability"]
         tables.append(_pairs(f"Joint conformal intervals at {where}", asked, rank))
         tables.append(SimpleTable(cells, heads, names, title=None, txt_fmt=fmt_params))
         notes.insert(0, f"Guarantee: {_guarantee(first)}.")
-    return FitSummary(tables, notes)
-
-
-def summarise_model(results: _Results, design: Design) -> FitSummary:
-    """The `Summary` of a statsmodels model."""
-    recipe = results.recipe
-    left = [("Model:", recipe.label), ("Penalty:", recipe.penalty.describe())]
-    tables = [
-        *_fit_tables("Regression by statsmodels", results, design, left, _quality(results)),
-        _coefficient_table(design.names, ["coef"], [results.params]),
-    ]
-    notes = [_R2, "Coefficients are those of statsmodels.", *recipe.notes]
-    return FitSummary(tables, [*notes, *_transformed_note(design)])
+    title = "Regularised robust regression of several responses"
+    return _summary(title, results, left, right, tables, notes)
 
 
 def add_intervals(
-    fit: FitSummary,
-    made: _Intervals | str,
-    where: str,
-    more: list[tuple[str, str]] | None = None,
-    last: Sequence[str] = (),
+    fit: FitSummary, made: _Intervals | str, where: str, more: _Pairs, last: Sequence[str]
 ) -> FitSummary:
     """The summary of a fit, with a table of its intervals at the points ``where`` says: `Intervals`, or why
     there are none. ``more`` are lines of detail, from `stability_lines`, ``last`` notes of detail."""
     notes = [*(note.split("] ", 1)[1] for note in fit.notes), *last]
     if isinstance(made, str):
         return FitSummary(fit.tables, [f"No intervals: {made}.", *notes])
-    widths = made.width[np.isfinite(made.width)]
-    ends = [_number(value) for value in (widths.min(), widths.max())] if len(widths) else ["inf", "inf"]
-    left = [
-        ("Coverage:", promised(made.promise)),
-        ("alpha:", f"{made.alpha:g}"),
-        ("Method:", made.method),
-    ]
-    right = [("Mean width:", _mean_width(made)), ("Narrowest:", ends[0]), ("Widest:", ends[1])]
-    if more is not None:
-        half = (len(more) + 1) // 2
-        left += more[:half]
-        right += more[half:]
-    table = _pairs(f"Conformal intervals at {where}", left, right)
+    left = [("Coverage:", promised(made.promise)), ("alpha:", f"{made.alpha:g}"), ("Method:", made.method)]
+    kinds: dict[str, Callable[..., Any]] = {"Mean width:": np.mean, "Narrowest:": np.min, "Widest:": np.max}
+    right = [(name, _width(made, of)) for name, of in kinds.items()]
+    half = (len(more) + 1) // 2
+    table = _pairs(f"Conformal intervals at {where}", left + more[:half], right + more[half:])
     return FitSummary([*fit.tables, table], [*_promises(made), *notes])
 
 
-def stability_lines(made: _Intervals, stable: _Intervals | str) -> list[tuple[str, str]]:
+def stability_lines(made: _Intervals, stable: _Intervals | str) -> _Pairs:
     """Lines of detail about intervals, and about those of the stable method at the same points."""
     lines = [
         ("Order statistic:", f"{np.max(made.k)} of {np.max(made.n)}"),
@@ -232,7 +194,7 @@ def stability_lines(made: _Intervals, stable: _Intervals | str) -> list[tuple[st
     if not isinstance(stable, str):
         median = _number(np.median(stable.tau)) if np.size(stable.tau) else "none"
         share = percent(min(stable.stability_share, 1.0))
-        values = [_mean_width(stable), share, _number(stable.largest_tau), median]
+        values = [_width(stable), share, _number(stable.largest_tau), median]
         if not stable.certified:
             lines.append(("Stable certified:", "NO"))
     names = ("Stable width:", "Due to stability:", "Largest tau:", "Median tau:")
@@ -264,37 +226,37 @@ def _quality(results: _Results) -> _Pairs:
     return [(names[name], _number(value)) for name, value in results.fit_quality.items()]
 
 
+def _response(results: _Results) -> tuple[str, str]:
+    return "Dep. Variable:", shortened(results._design.response, 18)
+
+
 def _model_lines(model: Any, loss: str) -> _Pairs:
     return [("Loss:", shortened(loss, 18)), ("Penalty:", shortened(model.penalty.describe(), 18))]
 
 
-def _converged(results: _Results, steps: int) -> tuple[str, str]:
+def _converged(results: _Results, fits: Iterable[_Results]) -> tuple[str, str]:
+    steps = sum(fit._fitted.solution.nit for fit in fits)
     return "Converged:", f"{'yes' if results.converged else 'NO'}, {steps} steps"
 
 
-def _row_lines(results: _Results, design: Design) -> _Pairs:
-    return [("No. Observations:", str(results.nobs)), ("Rows dropped:", str(len(design.dropped)))]
+def _summary(
+    title: str, results: _Results, left: _Pairs, right: _Pairs, tables: list[SimpleTable], notes: list[str]
+) -> FitSummary:
+    """The formula, then what was fitted, to which rows, and how, then other tables and the notes.
 
-
-def _fit_tables(
-    title: str, results: _Results, design: Design, left: _Pairs, right: _Pairs
-) -> list[SimpleTable]:
-    """The formula, and what was fitted, to which rows, and how."""
-    fitted = [("Dep. Variable:", shortened(design.response, 18)), *left]
-    formula = _formula_table(title, results.model.formula)
-    return [formula, _pairs(None, fitted, [*_row_lines(results, design), *right])]
-
-
-def _formula_table(title: str, formula: str) -> SimpleTable:
-    """The formula on as many lines as it needs; it opens the table below, so it has no lower rule."""
+    The formula takes as many lines as it needs, and opens the table below: it has no lower rule.
+    """
     width = _WIDTH - 10
-    lines = textwrap.wrap(" ".join(formula.split()), width) or [""]
+    lines = textwrap.wrap(" ".join(results.model.formula.split()), width) or [""]
     form = {**fmt_2cols, "data_fmts": [f"%-{width}s"], "data_aligns": "l", "colwidths": None}
     stubs = ["Formula: ", *[""] * (len(lines) - 1)]
-    return SimpleTable([[line] for line in lines], None, stubs, title=title, txt_fmt=form)
+    formula = SimpleTable([[line] for line in lines], None, stubs, title=title, txt_fmt=form)
+    dropped = str(len(results._design.dropped))
+    rows = [("No. Observations:", str(results.nobs)), ("Rows dropped:", dropped)]
+    return FitSummary([formula, _pairs(None, left, rows + right), *tables], notes)
 
 
-def _coefficient_table(
+def _coefficients(
     names: Iterable[object], heads: list[str], columns: Iterable[Iterable[float]], r2: Iterable[float] = ()
 ) -> SimpleTable:
     """Coefficients (p,) under each head, and the pseudo-R2 of several fits in a last line."""
@@ -319,9 +281,9 @@ def _pairs(title: str | None, left: _Pairs, right: _Pairs) -> SimpleTable:
     return tables[0]
 
 
-def _fit_notes(results: _Results, *designs: Design) -> list[str]:
+def _fit_notes(results: _Results, designs: Iterable[Design]) -> list[str]:
     notes = ["Coefficients are shrunk by the penalty; standard errors are not defined for them."]
-    notes += [note for design in designs for note in _transformed_note(design)]
+    notes += _transformed(designs)
     if not results.model.standardize:
         notes.append("Columns and response were taken as they are, not standardised.")
     if not results.converged:
@@ -343,19 +305,19 @@ def constants_note(results: _Results) -> str:
     return f"Constants: {told}. tau_i = {tau}{norms}."
 
 
-def _transformed_note(design: Design) -> list[str]:
-    if not design.transformed:
-        return []
-    return [f"Predictions and intervals are of the transformed response {design.response}."]
+def _transformed(designs: Iterable[Design]) -> list[str]:
+    said = "Predictions and intervals are of the transformed response"
+    return [f"{said} {design.response}." for design in designs if design.transformed]
 
 
 def _guarantee(intervals: _Intervals) -> str:
     return intervals.guarantee if intervals.certified else f"{intervals.guarantee} (NOT certified)"
 
 
-def _mean_width(intervals: _Intervals) -> str:
+def _width(intervals: _Intervals, of: Callable[..., Any] = np.mean) -> str:
+    """The mean, or another number, of the finite widths."""
     finite = intervals.width[np.isfinite(intervals.width)]
-    return _number(np.mean(finite)) if len(finite) else "inf"
+    return _number(of(finite)) if len(finite) else "inf"
 
 
 def _number(value: float) -> str:

@@ -9,30 +9,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import takewhile
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    **{sign: rf"\{sign}" for sign in "#$%&_{}"},
-}
+_NAMED = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "<": "less", ">": "greater", "|": "bar"}
+_LATEX = str.maketrans(
+    {sign: rf"\text{name}{{}}" for sign, name in _NAMED.items()} | {sign: rf"\{sign}" for sign in "#$%&_{}"}
+)
 _LEFT, _RIGHT = "text-align: left", "text-align: right"  # notebooks centre what says nothing
 _CAPTION = f"{_LEFT}; font-weight: bold; white-space: nowrap"
-_MARKDOWN = {ord(sign): f"\\{sign}" for sign in "\\`*_|~$"} | {
-    ord("<"): "&lt;",
-    ord("&"): "&amp;",
-    ord("\n"): " ",
-}
+_MARKDOWN = str.maketrans(
+    {sign: f"\\{sign}" for sign in "\\`*_|~$"} | {"<": "&lt;", "&": "&amp;", "\n": " "}
+)
 
 
 def cell(value: object) -> str:
-    """A value for a table: numbers to four digits, nothing for what is missing.
-
-    >>> [cell(value) for value in (235, 153.2871, float("nan"), "north")]
-    ['235', '153.3', '', 'north']
-    """
+    """A value for a table: numbers to four digits, nothing for what is missing."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, float):
@@ -41,11 +30,7 @@ def cell(value: object) -> str:
 
 
 def shortened(text: object, width: int) -> str:
-    """Text cut in its middle, where a long name says least.
-
-    >>> shortened("Department of Economics", 18)
-    'Department...omics'
-    """
+    """Text cut in its middle, where a long name says least: 'Department...omics'."""
     text = str(text)
     tail = (width - 3) // 3
     return text if len(text) <= width else f"{text[: width - 3 - tail]}...{text[-tail:]}"
@@ -60,14 +45,12 @@ def told_apart(labels: Iterable[object], width: int) -> list[str]:
     texts = list(map(str, labels))
     made = [shortened(text, width) for text in texts]
     for cut in set(made):
-        alike = {text for text, each in zip(texts, made, strict=True) if each == cut}
-        if len(alike) < 2:
-            continue
-        shared = takewhile(lambda signs: len(set(signs)) == 1, zip(*alike, strict=False))
-        start = len(list(shared))  # the part that they share says nothing
-        for i, text in enumerate(texts):
-            if text in alike:
-                made[i] = _from(text, start, width)
+        pairs = list(zip(texts, made, strict=True))
+        alike = {text for text, each in pairs if each == cut}
+        if len(alike) > 1:
+            shared = takewhile(lambda signs: len(set(signs)) == 1, zip(*alike, strict=False))
+            start = len(list(shared))  # the part that they share says nothing
+            made = [_from(text, start, width) if text in alike else each for text, each in pairs]
     if len(set(made)) < len(set(texts)):  # they differ here and there: a number tells them apart
         places = {text: place for place, text in enumerate(dict.fromkeys(texts), 1)}
         made = [f"{shortened(text, width - 5)} #{places[text]}" for text in texts]
@@ -82,50 +65,28 @@ def _from(text: str, start: int, width: int) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in per cent, to one digit.
-
-    >>> percent(0.0512), percent(1.0), percent(0.0)
-    ('5.1 %', '100 %', '0 %')
-    """
+    """A share in per cent, to one digit."""
     return f"{100 * share:.1f}".removesuffix(".0") + " %"
 
 
 def promised(share: float) -> str:
-    """The coverage that intervals promise, in words; NaN where nothing is certified.
-
-    >>> promised(0.9), promised(float("nan"))
-    ('at least 90 %', 'not certified')
-    """
+    """The coverage that intervals promise, in words; NaN where nothing is certified."""
     return f"at least {percent(share)}" if not math.isnan(share) else "not certified"
 
 
 def markdown_escaped(text: object) -> str:
-    """Text that Markdown shows as it is.
-
-    >>> markdown_escaped("a|b <i>")
-    'a\\\\|b &lt;i>'
-    """
+    """Text that Markdown shows as it is."""
     return str(text).translate(_MARKDOWN).replace("](", "]\\(")
 
 
 def latex_escaped(text: object) -> str:
-    """Text with LaTeX's special characters escaped.
-
-    >>> latex_escaped("50 % of x_1")
-    '50 \\\\% of x\\\\_1'
-    """
-    return "".join(_LATEX.get(sign, sign) for sign in str(text))
+    """Text with LaTeX's special characters escaped."""
+    return str(text).translate(_LATEX)
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of strings whose first column names the lines, and a note below it.
-
-    >>> print(Table("", ["", "width"], [["a|b", "1.5"]]).markdown())
-    |  | width |
-    | :-- | --: |
-    | a\\|b | 1.5 |
-    """
+    """A table of strings whose first column names the lines, and a note below it."""
 
     title: str
     header: list[str] | None

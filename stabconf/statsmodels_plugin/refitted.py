@@ -124,7 +124,7 @@ class RefittedResults(FittedResults):
         return rows, index
 
     def _fit_summary(self) -> FitSummary:
-        return summarise_refitted(self, self._design)
+        return summarise_refitted(self)
 
     def _p_of(self, side: Side) -> PValues:
         raise AssumptionError(

@@ -147,7 +147,7 @@ class StatsmodelsResults(ObjectiveResults):
         return f"{self.recipe.label}, {self.recipe.penalty.describe()}"
 
     def _fit_summary(self) -> FitSummary:
-        return summarise_model(self, self._design)
+        return summarise_model(self)
 
     def _rows(self, exog: New) -> tuple[Rows, pd.Index]:
         X, index = self._new_rows(exog)

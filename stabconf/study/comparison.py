@@ -92,12 +92,13 @@ class Comparison(pd.DataFrame):
         return draw_comparison(self, self.runs, ax)
 
 
+Data: TypeAlias = pd.DataFrame | Mapping[str, Any]
 Resume: TypeAlias = str | Path | Comparison | None
 
 
 def compare(
     formula: str,
-    data: pd.DataFrame | Mapping[str, Any],
+    data: Data,
     methods: str | Sequence[str] = ("exact", "stable", "split"),
     penalty: float | Sequence[float] = 0.01,
     alpha: float = DEFAULT_ALPHA,
@@ -154,18 +155,14 @@ def compare(
 
 
 def compare_in_scope(
-    scope: Mapping[str, Any],
-    formula: str,
-    data: pd.DataFrame | Mapping[str, Any],
-    methods: str | Sequence[str],
-    **asked: Any,
+    scope: Mapping[str, Any], formula: str, data: Data, methods: str | Sequence[str], **asked: Any
 ) -> Comparison:
     """`compare`, asked the same, with the names that the formula sees besides the columns."""
     asked = {**(compare.__kwdefaults__ or {}), **asked}
     methods = [methods] if isinstance(methods, str) else list(methods)
     options, new, repeats = asked["options"] or {}, asked["new"], asked["repeats"]
     model = {name: asked[name] for name in ("loss", "l1_ratio", "estimator", "tau")}
-    _check(methods, {"repeats": repeats, "new": new}, options, model["loss"], model["estimator"])
+    _check(methods, asked)
     alpha, seed = check_one_alpha(asked["alpha"]), asked["random_state"]
     penalties: list[Any] = [asked["penalty"]] if np.isscalar(asked["penalty"]) else list(asked["penalty"])
     whole = build_design(formula, data, scope)
@@ -212,19 +209,18 @@ def _described(given: object) -> str:
     return getattr(given, "__qualname__", None) or re.sub(r" at 0x\w+", "", repr(given))
 
 
-def _check(
-    methods: list[str], counts: dict[str, Any], options: Mapping[str, Any], loss: Any, estimator: object
-) -> None:
-    table: Mapping[str, Method] = METHODS if estimator is None else ESTIMATOR_METHODS
+def _check(methods: list[str], asked: Mapping[str, Any]) -> None:
+    loss = asked["loss"]
+    table: Mapping[str, Method] = METHODS if asked["estimator"] is None else ESTIMATOR_METHODS
     for method in methods:
         if method not in table and method not in ("auto", "oracle"):
             known = ", ".join(["auto", "oracle", *table])
             raise InputError(f"methods has {method!r}, which is unknown: give some of {known}")
-    for method in set(options) - set(methods):
+    for method in set(asked["options"] or {}) - set(methods):
         raise InputError(f"options has {method!r}, which is not among the methods: {', '.join(methods)}")
-    for name, value in counts.items():
-        if not is_count(value):
-            raise InputError(f"{name}={value!r} is not allowed: give a whole number, 1 or larger")
+    for name in ("repeats", "new"):
+        if not is_count(asked[name]):
+            raise InputError(f"{name}={asked[name]!r} is not allowed: give a whole number, 1 or larger")
     if isinstance(loss, (list, tuple)):
         raise InputTypeError(
             f"loss={loss!r} has several: compare takes one loss at a time; call it for each, and put the "
@@ -324,8 +320,7 @@ def _summarised(runs: pd.DataFrame, methods: list[str], penalties: list[float], 
         time=("time", "median"),
         repeats=("repeat", "size"),
     )
-    order = pd.MultiIndex.from_product([penalties, methods], names=["penalty", "method"])
-    table = table.reindex(order).reset_index()
-    out = Comparison(table[["method", *table.columns.drop("method")]])
+    order = [(method, penalty) for penalty in penalties for method in methods]
+    out = Comparison(table.swaplevel().reindex(order).reset_index())
     out.runs = runs
     return out

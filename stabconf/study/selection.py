@@ -1,9 +1,4 @@
-"""Choosing the penalty honestly: on pilot rows, which then take no part in the intervals.
-
-Full conformal sets are exact because fit and scores treat the n training rows and the new one alike. A
-penalty chosen on those same n rows knows them and not the new one, and that symmetry is gone. A penalty
-chosen on other rows is a constant to them, like the formula, and the guarantee stands as it is.
-"""
+"""Choosing the penalty honestly: on pilot rows, which then take no part in the intervals."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -84,7 +79,8 @@ def select_penalty(
 
     Why the guarantee holds: given the pilot rows the penalty is a constant, and the remaining rows are
     exchangeable with a new one, so that an exact interval of the returned results covers with probability
-    at least 1 - alpha. Choosing the penalty on the rows that the intervals rest on has no such guarantee.
+    at least 1 - alpha. A penalty chosen on the rows that the intervals rest on knows them and not the new
+    one: there is no such guarantee.
 
     Parameters
     ----------
@@ -134,7 +130,9 @@ def select_penalty(
                 fitted = first._with_penalty(share * penalty)
                 values[held, place], coverage[held, place] = _judged(fitted, parts[held], criterion, alpha)
             bar.update()
-    path = pd.DataFrame({"penalty": penalties, "criterion": values.mean(axis=0), "se": _errors(values)})
+    with np.errstate(invalid="ignore"):  # NaN where a width is infinite
+        se = np.std(values, axis=0, ddof=1) / np.sqrt(folds)
+    path = pd.DataFrame({"penalty": penalties, "criterion": values.mean(axis=0), "se": se})
     path["coverage"] = coverage.mean(axis=0)
     best = _best(path, alpha, folds)
     path["chosen"] = path["penalty"] == best
@@ -177,14 +175,6 @@ def _judged(fitted: Results, held: pd.DataFrame, criterion: str, alpha: float) -
         return mean_finite(shown.widths), float(np.nanmean(shown.hits))
     r = fitted._design.responses(held) - fitted.predict(held).to_numpy()
     return float(np.nanmean(fitted._fitted.loss.value(r / fitted._fitted.scale))), np.nan
-
-
-def _errors(values: np.ndarray) -> np.ndarray:
-    """Standard errors over the folds of values (folds, penalties), NaN where one is infinite."""
-    se = np.full(values.shape[1], np.nan)
-    known = np.isfinite(values).all(axis=0)
-    se[known] = np.std(values[:, known], axis=0, ddof=1) / np.sqrt(len(values))
-    return se
 
 
 def _best(path: pd.DataFrame, alpha: float, folds: int) -> float:

@@ -3,25 +3,19 @@
 Drawn for ``plot_intervals``, ``plot_pairs`` and written reports.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ..shown import Shown
 from ..tables import percent
-from .style import BAND, BLACK, BLUE, GREY, MANY, draw_judged, legend, new_axes, point_size, short, shorts
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from .style import BAND, BLACK, BLUE, GREY, MANY, RED, Axes, legend, new_axes, point_size, short, shorts
 
 
 def draw_intervals(
-    shown: Shown,
-    x: pd.Series | np.ndarray | None = None,
-    name: str | None = None,
-    ax: "Axes | None" = None,
-) -> "Axes":
+    shown: Shown, x: pd.Series | np.ndarray | None = None, name: str | None = None, ax: Axes | None = None
+) -> Axes:
     """Intervals against ``x`` (m,) called ``name``: numbers, times, flags or categories; rows without a
     value are left out. By default rows are sorted by their prediction."""
     ax = new_axes(ax)
@@ -39,7 +33,7 @@ def draw_intervals(
     if shown.y is not None:
         what = "training response" if shown.training else "response"
         inside = (shown.lower <= shown.y) & (shown.y <= shown.upper)
-        draw_judged(ax, places, shown.y, inside, what, point_size(len(places)))
+        _draw_judged(ax, places, shown.y, inside, what, point_size(len(places)))
     ax.set_xlabel("rows, by prediction" if x is None else short(name))
     ax.set_ylabel(short(shown.attrs["response"], 40))
     _scale_x(ax, levels, places)
@@ -92,7 +86,7 @@ def _limits(shown: Shown, margin: float = 0.04) -> tuple[float, float]:
 
 
 def _draw_ends(
-    ax: "Axes", shown: Shown, places: np.ndarray, limits: tuple[float, float], numeric: bool
+    ax: Axes, shown: Shown, places: np.ndarray, limits: tuple[float, float], numeric: bool
 ) -> None:
     """A band where the intervals follow x smoothly, else one bar per row."""
     side, mean = shown.attrs["side"], shown.mean
@@ -120,7 +114,7 @@ def _is_curve(mean: np.ndarray) -> bool:
     return int(np.sum(ups[1:] != ups[:-1])) <= 4 + len(mean) // 50
 
 
-def _mark_beyond(ax: "Axes", shown: Shown, places: np.ndarray, limits: tuple[float, float]) -> None:
+def _mark_beyond(ax: Axes, shown: Shown, places: np.ndarray, limits: tuple[float, float]) -> None:
     """Triangles where an end is infinite, or beyond the axis."""
     below, above = shown.lower < limits[0], shown.upper > limits[1]
     rows = below | above
@@ -135,7 +129,20 @@ def _mark_beyond(ax: "Axes", shown: Shown, places: np.ndarray, limits: tuple[flo
             label = "_said"
 
 
-def _scale_x(ax: "Axes", levels: list[str] | None, places: np.ndarray) -> None:
+def _draw_judged(
+    ax: Axes, x: np.ndarray, y: np.ndarray, inside: np.ndarray, what: str, size: float
+) -> None:
+    """Points (m,) of responses, called ``what``: dots inside of their intervals, crosses outside."""
+    dot: dict[str, Any] = {"s": size, "color": BLACK, "marker": "o", "linewidths": 0}
+    cross: dict[str, Any] = {"s": 1.6 * size, "color": RED, "marker": "x", "linewidths": 1.2}
+    for words, these, look in (("inside", inside, dot), ("outside", ~inside, cross)):
+        mine = these & ~np.isnan(y)
+        if mine.any():
+            label = f"{what} {words} ({int(mine.sum())})"
+            ax.scatter(x[mine], y[mine], zorder=3, label=label, rasterized=len(y) > MANY, **look)
+
+
+def _scale_x(ax: Axes, levels: list[str] | None, places: np.ndarray) -> None:
     """Names of the levels, or limits with a small margin."""
     if levels is not None:
         ax.set_xticks(range(len(levels)), shorts(levels, 18))
@@ -147,7 +154,7 @@ def _scale_x(ax: "Axes", levels: list[str] | None, places: np.ndarray) -> None:
         ax.set_xlim(places.min() - margin, places.max() + margin)
 
 
-def draw_pairs(pair: tuple[Shown, Shown], boxes: np.ndarray, ax: "Axes | None" = None) -> "Axes":
+def draw_pairs(pair: tuple[Shown, Shown], boxes: np.ndarray, ax: Axes | None = None) -> Axes:
     """Two responses against each other: all known responses as faint points, and at the rows ``boxes``
     (places) the box, its prediction, and its own response, a cross where the box misses it."""
     from matplotlib.collections import PolyCollection
@@ -159,26 +166,20 @@ def draw_pairs(pair: tuple[Shown, Shown], boxes: np.ndarray, ax: "Axes | None" =
     if one.y is not None and two.y is not None and len(rest):
         what = "other training responses" if one.training else "other responses"
         ax.scatter(one.y[rest], two.y[rest], s=9, color=GREY, linewidths=0, label=what, zorder=2)
-    mine = one.take(boxes), two.take(boxes)
-    x, y = (np.clip([each.lower, each.upper], *_limits(each, 0.1)) for each in mine)
+    one, two = one.take(boxes), two.take(boxes)
+    x, y = (np.clip([each.lower, each.upper], *_limits(each, 0.1)) for each in (one, two))
     corners = np.stack([x[[0, 1, 1, 0]].T, y[[0, 0, 1, 1]].T], axis=-1)
     label = f"{percent(1 - one.attrs['alpha'])} box, all responses at once"
     look: dict[str, Any] = {"facecolors": to_rgba(BAND, 0.3), "edgecolors": BLUE, "linewidths": 0.8}
     ax.add_collection(PolyCollection(list(corners), label=label, zorder=1.5, **look))
-    ax.scatter(mine[0].mean, mine[1].mean, s=22, color=BLUE, marker="D", label="prediction", zorder=3)
+    ax.scatter(one.mean, two.mean, s=22, color=BLUE, marker="D", label="prediction", zorder=3)
     if one.y is not None and two.y is not None:
-        _draw_own(ax, *mine, one.y[boxes], two.y[boxes])
+        known = ~np.isnan(one.y + two.y)
+        ways = np.stack([[one.mean, two.mean], [one.y, two.y]])[:, :, known]
+        ax.plot(*np.moveaxis(ways, 1, 0), color=BLACK, linewidth=0.6, zorder=2)
+        inside = (one.lower <= one.y) & (one.y <= one.upper) & (two.lower <= two.y) & (two.y <= two.upper)
+        _draw_judged(ax, one.y, np.where(known, two.y, np.nan), inside, "response", 30.0)
     ax.autoscale_view()
-    ax.set_xlabel(short(one.attrs["response"], 40))
-    ax.set_ylabel(short(two.attrs["response"], 40))
+    ax.set(xlabel=short(one.attrs["response"], 40), ylabel=short(two.attrs["response"], 40))
     legend(ax)
     return ax
-
-
-def _draw_own(ax: "Axes", one: Shown, two: Shown, x: np.ndarray, y: np.ndarray) -> None:
-    """The responses (m,) of the boxes' own rows, each with a line to its prediction."""
-    y = np.where(np.isnan(x), np.nan, y)
-    inside = (one.lower <= x) & (x <= one.upper) & (two.lower <= y) & (y <= two.upper)
-    ways = np.stack([[one.mean, two.mean], [x, y]])[:, :, ~np.isnan(y)]
-    ax.plot(*np.moveaxis(ways, 1, 0), color=BLACK, linewidth=0.6, zorder=2)
-    draw_judged(ax, x, y, inside, "response", 30.0)

@@ -3,34 +3,20 @@
 Drawn for ``plot_widths``, `Comparison.plot`, ``plot_residuals``, ``plot_influence`` and written reports.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ..shown import Shown
 from ..tables import cell, percent
-from .style import (
-    BAND,
-    BLACK,
-    BLUE,
-    GREY,
-    MANY,
-    PALE_PALETTE,
-    RED,
-    legend,
-    new_axes,
-    point_size,
-    short,
-    shorts,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from .style import BAND, BLACK, BLUE, DASHED, MANY, RED, Axes, legend, new_axes, point_size, short, shorts
 
 _FEW = 300  # points of a group up to which each is drawn
 _PARTS = 10  # of the rows along the axis of residuals,
 _PART_ROWS = 10  # with at least so many rows each
 _NAMED = 5  # rows that move the fit most
+_PALE = ("#66aad1", "#f0c566", "#66c5ab", "#e0afca", "#9ad2f2", "#e69e66")  # colours with 40 % white
 _BOX: dict[str, Any] = {
     "patch_artist": True,
     "showfliers": False,
@@ -42,21 +28,15 @@ _BOX: dict[str, Any] = {
 
 
 def draw_widths(
-    widths: np.ndarray,
-    labels: pd.Categorical | None,
-    name: str | None,
-    attrs: dict[str, Any],
-    ax: "Axes | None" = None,
-) -> "Axes":
-    """A histogram of widths (m,), or boxes by the groups ``labels`` (m,) that are called ``name``.
-
-    Widths are NaN for rows without an interval; infinite ones are counted beside the group's name.
-    """
+    shown: Shown, labels: pd.Categorical | None, name: str | None, ax: Axes | None = None
+) -> Axes:
+    """A histogram of widths, or boxes by the groups ``labels`` (m,) that are called ``name``; infinite
+    widths are counted beside the group's name."""
+    attrs, widths = shown.attrs, shown.widths
     height = 4.0 if labels is None else 1.5 + 0.5 * len(labels.categories)
     ax = new_axes(ax, height=height, grid="x")
-    what = "width" if attrs["side"] == "two-sided" else "margin"
-    level = percent(1 - attrs["alpha"])
-    ax.set_xlabel(f"{what} of the {level} interval for {short(attrs['response'], 32)}")
+    what = f"{'width' if attrs['side'] == 'two-sided' else 'margin'} of the {percent(1 - attrs['alpha'])}"
+    ax.set_xlabel(f"{what} interval for {short(attrs['response'], 32)}")
     if labels is None:
         _histogram(ax, widths)
         return ax
@@ -72,7 +52,7 @@ def draw_widths(
     return ax
 
 
-def _histogram(ax: "Axes", widths: np.ndarray) -> None:
+def _histogram(ax: Axes, widths: np.ndarray) -> None:
     finite = widths[np.isfinite(widths)]
     if len(finite):
         middle, mean = float(np.median(finite)), float(np.mean(finite))
@@ -92,7 +72,7 @@ def _histogram(ax: "Axes", widths: np.ndarray) -> None:
     ax.set_ylabel("intervals")
 
 
-def _boxes(ax: "Axes", values: list[np.ndarray], names: list[str], colours: list[str]) -> None:
+def _boxes(ax: Axes, values: list[np.ndarray], names: list[str], colours: list[str]) -> None:
     """A box and points of the finite values of each group, from the top down."""
     finite = [each[np.isfinite(each)] for each in values]
     places = np.arange(len(names), 0, -1)
@@ -112,7 +92,7 @@ def comparison_size(lines: int) -> tuple[float, float]:
     return 7.0, 1.2 + 0.34 * lines
 
 
-def draw_comparison(table: pd.DataFrame, runs: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
+def draw_comparison(table: pd.DataFrame, runs: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Boxes of the mean length over the repeats in ``runs``, one per method and penalty of ``table``."""
     from matplotlib.patches import Patch
 
@@ -120,7 +100,7 @@ def draw_comparison(table: pd.DataFrame, runs: pd.DataFrame, ax: "Axes | None" =
     # An estimator's table has no penalties, for there is one fit.
     values = table["penalty"] if "penalty" in table else [runs["penalty"].iloc[0]] * len(table)
     penalties = list(dict.fromkeys(values))
-    colours = {value: PALE_PALETTE[at % len(PALE_PALETTE)] for at, value in enumerate(penalties)}
+    colours = {value: _PALE[at % len(_PALE)] for at, value in enumerate(penalties)}
     lengths, names = [], []
     for line, value in zip(table.itertuples(), values, strict=True):
         mine = (runs["method"] == line.method) & (runs["penalty"] == value)
@@ -137,8 +117,8 @@ def draw_comparison(table: pd.DataFrame, runs: pd.DataFrame, ax: "Axes | None" =
 
 
 def draw_residuals(
-    x: np.ndarray, residuals: np.ndarray, name: str, response: str, ax: "Axes | None" = None
-) -> "Axes":
+    x: np.ndarray, residuals: np.ndarray, name: str, response: str, ax: Axes | None = None
+) -> Axes:
     """Residuals (m,) over ``x`` (m,) called ``name``, with medians and quartiles of parts of equal counts;
     rows that lack either are left out."""
     ax = new_axes(ax)
@@ -153,21 +133,20 @@ def draw_residuals(
         ax.vlines(centres, low, high, color=BLACK, linewidth=1.6, label="quartiles of a part of the rows")
         ax.plot(centres, middle, "o", color=BLACK, markersize=5, label="median")
         legend(ax)
-    ax.set_xlabel(short(name))
-    ax.set_ylabel(f"{short(response, 28)} less its prediction")
+    ax.set(xlabel=short(name), ylabel=f"{short(response, 28)} less its prediction")
     return ax
 
 
-def _cloud(ax: "Axes", x: np.ndarray, y: np.ndarray) -> None:
+def _cloud(ax: Axes, x: np.ndarray, y: np.ndarray) -> None:
     """Points about a line at 0."""
     look: dict[str, Any] = {"color": BLUE, "linewidths": 0, "alpha": 0.6, "rasterized": len(x) > MANY}
     ax.scatter(x, y, s=point_size(len(x)), **look)
-    ax.axhline(0.0, color=GREY, linewidth=1.0, linestyle="--")
+    ax.axhline(0.0, **DASHED)
 
 
 def draw_influence(
-    residuals: np.ndarray, moves: pd.Series, what: str, response: str, ax: "Axes | None" = None
-) -> "Axes":
+    residuals: np.ndarray, moves: pd.Series, what: str, response: str, ax: Axes | None = None
+) -> Axes:
     """Moves (n,) of ``what`` by training rows over their residuals (n,); the largest are named."""
     ax = new_axes(ax)
     values = moves.to_numpy()
@@ -180,14 +159,8 @@ def draw_influence(
     for i in np.flatnonzero(np.diff(values[places]) < 0.05 * np.ptp(values)):  # at nearly one height: apart
         sides[i : i + 2] = (-1, 1) if residuals[places[i]] < residuals[places[i + 1]] else (1, -1)
     for at, side in zip(places, sides, strict=True):
-        ax.annotate(
-            short(moves.index[at], 18),
-            (residuals[at], values[at]),
-            xytext=(5 * int(side), 3),
-            textcoords="offset points",
-            ha="left" if side > 0 else "right",
-            fontsize="small",
-        )
-    ax.set_xlabel(f"residual of {short(response, 28)}")
-    ax.set_ylabel(f"move of {short(what, 28)} by the row")
+        ha = "left" if side > 0 else "right"
+        look: dict[str, Any] = {"textcoords": "offset points", "ha": ha, "fontsize": "small"}
+        ax.annotate(short(moves.index[at], 18), (residuals[at], values[at]), (5 * int(side), 3), **look)
+    ax.set(xlabel=f"residual of {short(response, 28)}", ylabel=f"move of {short(what, 28)} by the row")
     return ax

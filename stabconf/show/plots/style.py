@@ -9,17 +9,17 @@ from ..tables import shortened, told_apart
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+else:
+    Axes = Any  # matplotlib takes long to import
 
-BLACK, ORANGE, GREEN, BLUE = "#000000", "#e69f00", "#009e73", "#0072b2"
-RED, GREY = "#d55e00", "#767676"
+BLACK, BLUE, RED, GREY = "#000000", "#0072b2", "#d55e00", "#767676"
 BAND = "#b9d9ee"  # sky on white: light enough for dark points, dark enough for print
-PALE = "#e2e2e2"
+DASHED: dict[str, Any] = {"color": GREY, "linewidth": 1.0, "linestyle": "--"}
 Grid = Literal["x", "y", "both"]
 MANY = 1500  # points beyond which they are stored as a picture even in vector formats
-PALE_PALETTE = ("#66aad1", "#f0c566", "#66c5ab", "#e0afca", "#9ad2f2", "#e69e66")  # with 40 % white
 
 
-def new_axes(ax: "Axes | None", width: float = 6.4, height: float = 4.0, grid: Grid = "y") -> "Axes":
+def new_axes(ax: Axes | None, width: float = 6.4, height: float = 4.0, grid: Grid = "y") -> Axes:
     """The axes to draw in, the given ones or those of a new figure: no box, a faint grid behind."""
     if ax is None:
         import matplotlib.pyplot as plt
@@ -31,16 +31,7 @@ def new_axes(ax: "Axes | None", width: float = 6.4, height: float = 4.0, grid: G
     return ax
 
 
-def right_axes(ax: "Axes", label: str) -> "Axes":
-    """Axes with a grey scale of their own on the right."""
-    right = ax.twinx()
-    right.spines["top"].set_visible(False)
-    right.set_ylabel(label, color=GREY)
-    right.tick_params(axis="y", colors=GREY)
-    return right
-
-
-def legend(ax: "Axes", columns: int = 2, right: "Axes | None" = None) -> None:
+def legend(ax: Axes, columns: int = 2, right: Axes | None = None) -> None:
     """A legend above the axes, where it hides nothing; of the axes on the right too."""
     handles = [handle for each in (ax, right) if each for handle in each.get_legend_handles_labels()[0]]
     labels = [str(handle.get_label()) for handle in handles]
@@ -52,28 +43,11 @@ def point_size(count: int) -> float:
     return float(np.clip(3000.0 / max(count, 1), 4.0, 18.0))
 
 
-def draw_judged(
-    ax: "Axes", x: np.ndarray, y: np.ndarray, inside: np.ndarray, what: str, size: float
-) -> None:
-    """Points (m,) of responses, called ``what``: dots inside of their intervals, crosses outside."""
-    dot: dict[str, Any] = {"s": size, "color": BLACK, "marker": "o", "linewidths": 0}
-    cross: dict[str, Any] = {"s": 1.6 * size, "color": RED, "marker": "x", "linewidths": 1.2}
-    for words, these, look in (("inside", inside, dot), ("outside", ~inside, cross)):
-        mine = these & ~np.isnan(y)
-        if mine.any():
-            label = f"{what} {words} ({int(mine.sum())})"
-            ax.scatter(x[mine], y[mine], zorder=3, label=label, rasterized=len(y) > MANY, **look)
-
-
 def short(text: object, width: int = 48) -> str:
     """A label that fits its axis; dollar signs are no mathematics here."""
-    return _no_mathematics(shortened(text, width))
+    return shortened(text, width).replace("$", r"\$")
 
 
 def shorts(texts: Iterable[object], width: int) -> list[str]:
     """Labels that fit, and differ where the texts do."""
-    return list(map(_no_mathematics, told_apart(texts, width)))
-
-
-def _no_mathematics(text: str) -> str:
-    return text.replace("$", r"\$")
+    return [text.replace("$", r"\$") for text in told_apart(texts, width)]

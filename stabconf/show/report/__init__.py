@@ -13,10 +13,9 @@ from urllib.parse import quote
 
 from ...errors import InputError, InputTypeError
 from ...files import check_folder, write_whole
-from ..tables import Table, markdown_escaped
+from ..tables import markdown_escaped
 from .background import Background
-from .content import Content, collect, collect_joint
-from .pictures import Picture
+from .content import Content, Picture, collect, collect_joint
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -42,8 +41,7 @@ def write_report(target: Path, content: Content) -> Path:
         return write_whole(target, as_html(content).encode("utf-8"))
     folder = target.with_name(target.stem + "_files")
     folder.mkdir(exist_ok=True)
-    more = [] if content.exchangeable is None else [content.exchangeable.picture]
-    for picture in [content.scatter, *content.pictures, *more]:
+    for picture in filter(None, [content.scatter, *content.pictures, content.evidence]):
         write_whole(folder / f"{picture.name}.svg", picture.svg)
     if content.csv:
         write_whole(folder / "intervals.csv", content.csv.encode("utf-8"))
@@ -52,61 +50,32 @@ def write_report(target: Path, content: Content) -> Path:
 
 def as_html(content: Content) -> str:
     """One page that needs nothing else: no network, no scripts."""
-    return _template().render(content=content, data_uri=_data_uri, csv_uri=_csv_uri)
+    return _template("template.html").render(content=content)
+
+
+def as_markdown(content: Content, folder: str) -> str:
+    """Markdown, its figures linked from ``folder``."""
+    fence = "`" * 3
+    while fence in str(content.summary):
+        fence += "`"
+    return _template("template.md").render(content=content, folder=folder, fence=fence) + "\n"
 
 
 @cache
-def _template() -> "Template":
+def _template(name: str) -> "Template":
     from jinja2 import Environment, StrictUndefined
 
-    source = files(__package__).joinpath("template.html").read_text(encoding="utf-8")
-    page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    source = files(__package__).joinpath(name).read_text(encoding="utf-8")
+    is_html = name.endswith(".html")
+    page = Environment(autoescape=is_html, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    page.filters |= {"svg_uri": _svg_uri, "csv_uri": _csv_uri, "escaped": markdown_escaped, "quoted": quote}
     return page.from_string(source)
 
 
-def _data_uri(picture: Picture) -> str:
+def _svg_uri(picture: Picture) -> str:
     return "data:image/svg+xml;base64," + base64.b64encode(picture.svg).decode("ascii")
 
 
 def _csv_uri(text: str) -> str:
     """CSV as a link that needs no other file; most characters stand for themselves."""
     return "data:text/csv;charset=utf-8," + quote(text, safe=",:;()[]+*/@!$-_.~ ")
-
-
-def as_markdown(content: Content, folder: str) -> str:
-    """Markdown, its figures linked from ``folder``."""
-    fence = "`" * 3
-    text = str(content.summary)
-    while fence in text:
-        fence += "`"
-    parts = [f"# {markdown_escaped(content.title)}", f"**{markdown_escaped(content.lead)}**"]
-    parts += map(markdown_escaped, content.cautions)
-    parts.append("\n".join(f"- {name}: {value}" for name, value in content.facts))
-    parts += [markdown_escaped(content.about), "## Intervals", _figure(content.scatter, folder)]
-    if content.intervals is not None:
-        parts += _tables([content.intervals])
-    if content.csv:
-        parts.append(f"[All rows as CSV]({quote(folder)}/intervals.csv)")
-    parts += ["## Coverage and widths", *_tables(content.widths)]
-    parts += [_figure(picture, folder) for picture in content.pictures]
-    if content.exchangeable is not None:
-        parts += ["## Is exchangeability plausible?", markdown_escaped(content.exchangeable.sentence)]
-        parts.append(_figure(content.exchangeable.picture, folder))
-    parts += ["## The model", f"{fence}text\n{text}\n{fence}"]
-    parts += ["## Data checks", *_tables(content.checks), "## How to cite"]
-    parts.append("\n".join(f"- {line}" for line in content.cite))
-    parts += ["## Versions", ", ".join(f"{name} {number}" for name, number in content.versions)]
-    return "\n\n".join(parts) + "\n"
-
-
-def _figure(picture: Picture, folder: str) -> str:
-    return f"![{markdown_escaped(picture.caption)}]({quote(folder)}/{picture.name}.svg)"
-
-
-def _tables(tables: list[Table]) -> list[str]:
-    parts = []
-    for table in tables:
-        parts += [f"### {markdown_escaped(table.title)}"] if table.title else []
-        parts.append(table.markdown())
-        parts += [markdown_escaped(table.note)] if table.note else []
-    return parts

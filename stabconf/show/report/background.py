@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ...data.design import Design
 from ...data.frames import is_numeric
 from ..shown import Shown
 from ..tables import Table, cell, percent
@@ -32,11 +31,6 @@ class Background:
     X: np.ndarray
     rows: np.ndarray | None
 
-    @classmethod
-    def of(cls, formula: str, design: Design, X: np.ndarray, rows: np.ndarray | None) -> "Background":
-        """Of the design that results have."""
-        return cls(formula, design.predictors, design.frame_of(None), design.dropped, X, rows)
-
 
 def data_checks(shown: Shown, background: Background) -> list[Table]:
     """Tables of what should be known about the training rows, and about new ones."""
@@ -52,12 +46,7 @@ def data_checks(shown: Shown, background: Background) -> list[Table]:
 
 
 def leverages(X: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Leverages of the rows of X (n,) and, in the same metric, of others (m,); NaN where incomplete.
-
-    >>> X = np.array([[1.0, -1.0], [1.0, 0.0], [1.0, 1.0]])
-    >>> [values.round(2).tolist() for values in leverages(X, np.array([[1.0, 3.0]]))]
-    [[0.83, 0.33, 0.83], [4.83]]
-    """
+    """Leverages of the rows of X (n,) and, in the same metric, of others (m,); NaN where incomplete."""
     _, sizes, directions = np.linalg.svd(X, full_matrices=False)
     kept = sizes > sizes[0] * max(X.shape) * np.finfo(float).eps
     root = directions[kept].T / sizes[kept]
@@ -82,11 +71,11 @@ def _range_table(trained: pd.DataFrame, new: pd.DataFrame | None) -> Table:
     lines, beyond = [], 0
     for name in trained.columns:
         values = _numbers(trained[name])
-        low, high = float(values.min()), float(values.max())
-        line = [str(name), *map(cell, (low, float(np.median(values)), high))]
+        low, high = values.min(), values.max()
+        line = [str(name), *map(cell, (low, np.median(values), high))]
         if new is not None:
             fresh = _numbers(new[name])
-            ends = (float(fresh.min()), float(fresh.max())) if len(fresh) else (np.nan, np.nan)
+            ends = (fresh.min(), fresh.max()) if len(fresh) else (np.nan, np.nan)
             outside = int(np.sum((fresh < low) | (fresh > high)))
             line += [*map(cell, ends), str(outside)]
             beyond += outside
@@ -112,16 +101,15 @@ def _level_table(name: str, trained: pd.Series, new: pd.Series | None) -> Table:
 def _leverage_table(background: Background, index: pd.Index) -> Table:
     rows = background.X[:0] if background.rows is None else background.rows
     own, other = leverages(background.X, rows)
-    lines = [["training", cell(float(np.median(own))), cell(float(own.max())), ""]]
+    lines = [["training", cell(np.median(own)), cell(own.max()), ""]]
     note = ""
     known = np.isfinite(other)
     if known.any():
         far = known & (other > own.max())
         count = f"{int(far.sum())} ({percent(far.sum() / known.sum())})"
-        median, largest = float(np.median(other[known])), float(other[known].max())
-        lines.append(["new", cell(median), cell(largest), count])
+        lines.append(["new", cell(np.median(other[known])), cell(other[known].max()), count])
         if far.any():
-            order = np.argsort(-np.where(far, other, -np.inf), kind="stable")[: int(far.sum())]
+            order = np.argsort(-np.where(far, other, -np.inf), kind="stable")[: far.sum()]
             note = f"Farther out than any training row: {_labels(index[order])}."
     return Table("Leverage", ["rows", "median", "largest", "above the largest in training"], lines, note)
 

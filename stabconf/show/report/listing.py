@@ -65,15 +65,14 @@ def _size_in_words(shown: Shown) -> str:
     widths, side = shown.widths[finite], shown.attrs["side"]
     if side != "two-sided":
         where = "above" if side == "upper" else "below"
-        return f"reach {cell(float(np.mean(widths)))} {where} predictions on average"
+        return f"reach {cell(np.mean(widths))} {where} predictions on average"
     centre = 0.5 * (shown.lower[finite] + shown.upper[finite])
-    if np.mean(np.abs(shown.mean[finite] - centre)) > 0.05 * np.mean(widths):
-        text, half = f"are {cell(float(np.mean(widths)))} wide on average", 1.0
-    else:
-        text, half = f"are ±{cell(float(np.mean(widths)) / 2)} on average", 0.5
-    low, high = half * float(widths.min()), half * float(widths.max())
-    if high > 1.2 * low:
-        text += f" (from {cell(low)} to {cell(high)})"
+    text = f"are {cell(np.mean(widths))} wide on average"
+    if np.mean(np.abs(shown.mean[finite] - centre)) <= 0.05 * np.mean(widths):
+        widths = 0.5 * widths
+        text = f"are ±{cell(np.mean(widths))} on average"
+    if widths.max() > 1.2 * widths.min():
+        text += f" (from {cell(widths.min())} to {cell(widths.max())})"
     infinite = int(np.sum(np.isinf(shown.widths)))
     return f"{text}, {infinite} of them infinite" if infinite else text
 
@@ -93,13 +92,13 @@ def interval_facts(shown: Sequence[Shown]) -> list[tuple[str, str]]:
         finite = each.widths[np.isfinite(each.widths)]
         if len(finite):
             of = f" of {each.attrs['response']}" if several else ""
-            facts.append((f"{what}{of}", cell(float(np.mean(finite)))))
+            facts.append((f"{what}{of}", cell(np.mean(finite))))
     if first.y is not None and not first.training and not several:
         away = first.y - first.mean
         away = away[np.isfinite(away)]
         if len(away):
-            facts.append(("mean abs. error", cell(float(np.mean(np.abs(away))))))
-            facts.append(("root mean sq. error", cell(float(np.sqrt(np.mean(away**2))))))
+            facts.append(("mean abs. error", cell(np.mean(np.abs(away)))))
+            facts.append(("root mean sq. error", cell(np.sqrt(np.mean(away**2)))))
     return facts
 
 
