@@ -217,6 +217,8 @@ def smallest_norm(problem: Problem) -> TieBreak:
     flat = problem.loss.kind != "bending" and math.isfinite(problem.loss.lipschitz)  # slopes, somewhere
     triangle = linalg.qr(problem.X, mode="r")[0][: problem.X.shape[1]]
     rank = column_rank(triangle)
+    if rank == problem.X.shape[1] and problem.loss.kind == "bending":
+        return TieBreak()
     if problem.ridge.any() or problem.lasso.any() or not rank:
         return vanishing_ridge(problem) if flat or rank < problem.X.shape[1] else TieBreak()
     _, values, rows = linalg.svd(triangle)
