@@ -271,6 +271,18 @@ def test_an_offset_of_a_column_that_is_far_from_0_changes_nothing_without_a_pena
         np.testing.assert_allclose(there, here, rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.parametrize("loss", ["lad", "quantile", "huber", "squared", "logcosh"])
+@pytest.mark.parametrize("seed", [0, 4])
+def test_fits_that_go_through_every_row_follow_a_new_one_whatever_the_units_of_its_columns(loss, seed):
+    """An indicator per row, and a column of up to 3e10 beside them: every residual is 0, so p is 1."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"x": 1e3 * rng.standard_cauchy(13) ** 3, "id": [f"i{i}" for i in range(13)]})
+    frame["w"], frame["y"] = rng.standard_normal((2, 13))
+    new = {"x": [1e9 * rng.standard_normal()], "id": ["i3"], "w": [0.4]}
+    res = stabconf.fit("y ~ x + w + id", frame, loss=loss, penalty=0, standardize=False)
+    assert (res.conformity(new, [-50.0, 0.3, 70.0])["p"] == 1.0).all()
+
+
 def test_a_set_is_found_where_a_lasso_leaves_no_coefficient():
     data = pd.DataFrame({"g": [f"id{i}" for i in range(12)], "y": np.arange(12.0) - 5.5})
     res = stabconf.fit("y ~ g - 1", data, loss="huber", penalty=10.0, l1_ratio=0.5)

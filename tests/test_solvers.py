@@ -253,7 +253,7 @@ def test_solve_finds_the_minimiser_of_smallest_norm_and_hands_the_unique_problem
     np.testing.assert_allclose(squared.x, np.linalg.pinv(X) @ v, atol=1e-8)
     lad = solvers.solve(Problem(X, v, LAD(), none, none), finish, tol=1e-7, max_iter=500)
     assert lad.success and lad.x[2] == pytest.approx(lad.x[3], abs=1e-6)
-    assert seen == [(3, True), (3, False)]
+    assert seen == [(3, True), (4, False)]
 
 
 @pytest.mark.parametrize("seed", [4, 8, 16, 38])

@@ -154,6 +154,12 @@ class TieBreak:
     extra: np.ndarray | None = None
     beyond: bool = False
 
+    @cached_property
+    def unit(self) -> np.ndarray:
+        """An orthonormal basis (p, r) of the row space."""
+        assert self.basis is not None
+        return linalg.qr(self.basis, mode="economic", check_finite=False)[0]
+
     def apply(self, problem: Problem) -> Problem:
         """The problem with one minimiser."""
         extra = 0.0 if self.extra is None else self.extra
@@ -173,7 +179,7 @@ class TieBreak:
         inside = rows @ self.basis
         if not self.beyond:
             return inside
-        rest = np.linalg.norm(rows - inside @ self.basis.T, axis=-1, keepdims=True)
+        rest = np.linalg.norm(rows - (rows @ self.unit) @ self.unit.T, axis=-1, keepdims=True)
         whole = np.linalg.norm(rows, axis=-1, keepdims=True)
         rest = np.where(rest > _ROUNDING * whole, rest, 0.0)
         return np.concatenate([inside, rest], axis=-1)
@@ -182,9 +188,8 @@ class TieBreak:
         """Coefficients (p,) in the coordinates of `apply`."""
         if self.basis is None:
             return theta
-        if self.beyond:
-            return np.append(theta @ self.basis, 0.0)
-        return np.linalg.lstsq(self.basis, theta, rcond=None)[0]
+        inside = np.linalg.lstsq(self.unit.T @ self.basis, theta @ self.unit, rcond=None)[0]
+        return np.append(inside, 0.0) if self.beyond else inside
 
     def moves(self, moves: np.ndarray) -> np.ndarray:
         """Points or moves (..., r) in these coordinates as those of the coefficients (..., p)."""
@@ -194,8 +199,7 @@ class TieBreak:
         """Which rows (m, p) have a part that no training row has (bools)."""
         if self.basis is None or self.beyond or np.equal(*self.basis.shape):
             return np.zeros(len(rows), dtype=bool)
-        unit = np.linalg.qr(self.basis)[0]
-        rest = rows - (rows @ unit) @ unit.T
+        rest = rows - (rows @ self.unit) @ self.unit.T
         return np.linalg.norm(rest, axis=1) > _OUTSIDE * np.linalg.norm(rows, axis=1)
 
     def lift(self, problem: Problem, solution: Solution, tol: float) -> Solution:
@@ -214,21 +218,29 @@ def smallest_norm(problem: Problem) -> TieBreak:
     """The `TieBreak` of a problem."""
     if np.all(problem.ridge > 0):
         return _row_space(problem)
-    flat = problem.loss.kind != "bending" and math.isfinite(problem.loss.lipschitz)  # slopes, somewhere
-    triangle = linalg.qr(problem.X, mode="r")[0][: problem.X.shape[1]]
+    loss, p = problem.loss, problem.X.shape[1]
+    flat = loss.kind != "bending" and math.isfinite(loss.lipschitz)  # slopes, somewhere
+    triangle = linalg.qr(problem.X, mode="r")[0][:p]
     rank = column_rank(triangle)
-    if rank == problem.X.shape[1] and problem.loss.kind == "bending":
-        return TieBreak()
     if problem.ridge.any() or problem.lasso.any() or not rank:
-        return vanishing_ridge(problem) if flat or rank < problem.X.shape[1] else TieBreak()
+        return vanishing_ridge(problem) if flat or rank < p else TieBreak()
+    if loss.kind == "bending" and rank == p:
+        return TieBreak()
+    basis = _orthogonal(triangle, rank)
+    if not flat:
+        return TieBreak(basis)
+    beyond = loss.kind == "step" and rank < p
+    weight = np.append(np.square(basis).sum(axis=0), [1.0] * beyond)
+    return TieBreak(basis, _ORTHOGONAL * np.maximum(weight / weight.max(), _LEAST), beyond)
+
+
+def _orthogonal(triangle: np.ndarray, rank: int) -> np.ndarray:
+    """Coordinates of the row space, orthogonal in the coefficients (p, rank), in which the columns of a
+    design with this triangular factor are orthonormal."""
     _, values, rows = linalg.svd(triangle)
     basis = rows[:rank].T / values[:rank]
     _, values, rows = linalg.svd(triangle @ basis)  # 1 but for rounding errors, which this takes back
-    basis = basis @ (rows[:rank].T / values[:rank]) @ rows[:rank]
-    if not flat:
-        return TieBreak(basis)
-    weight = np.square(basis).sum(axis=0)
-    return TieBreak(basis, _ORTHOGONAL * np.maximum(weight / weight.max(), _LEAST))
+    return basis @ (rows[:rank].T / values[:rank]) @ rows[:rank]
 
 
 def _row_space(problem: Problem) -> TieBreak:
