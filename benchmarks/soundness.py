@@ -187,6 +187,7 @@ def candidates(made, referee, prediction, random):
     low, high = made.hull
     low = low if np.isfinite(low) else prediction - 5 * scale
     high = high if np.isfinite(high) else prediction + 5 * scale
+    low, high = sorted((low, high))
     reach = max(high - low, scale)
     tried += [("random", float(z)) for z in random.uniform(low - 0.3 * reach, high + 0.3 * reach, size=4)]
     return [(name, z) for name, z in tried if np.isfinite(z)]

@@ -671,3 +671,7 @@ def test_a_report_leads_with_the_rows_that_are_wholly_inside(tmp_path):
     assert (table["inside"] == "yes").tolist() == (inside[0] & inside[1]).tolist()
     assert "pairs.svg" in written.read_text(encoding="utf-8")
     assert res.report(tmp_path / "training.html", alpha=0.2).exists()
+    # By group too, what chance explains is said of all rows.
+    lead = next(line for line in page.split("<p") if "rows have all responses inside." in line)
+    grouped = res.report(tmp_path / "by.html", new, alpha=0.2, by={"urban": 2}).read_text(encoding="utf-8")
+    assert "would be no surprise" in lead and lead in grouped

@@ -245,8 +245,8 @@ class SeveralResults(EachResults, Tables):
         new: New,
         options: Options,
     ) -> Content:
-        summary = summarise_several(self)
-        return collect_joint(shown, self._widths(shown, groups), _drawn(shown[0], _BOXES), summary, about)
+        widths = [self._widths(shown, by) for by in ([None] if groups is None else [None, groups])]
+        return collect_joint(shown, widths, _drawn(shown[0], _BOXES), summarise_several(self), about)
 
     # Parts -----------------------------------------------------------------------------------------
 

@@ -115,19 +115,20 @@ def collect(
 
 def collect_joint(
     shown: Sequence[Shown],
-    widths: WidthReport,
+    reports: Sequence[WidthReport],
     boxes: np.ndarray,
     summary: FitSummary,
     background: Background,
 ) -> Content:
     """The `Content` of a report of joint intervals, boxes that hold several responses at once (theory,
-    section 8): one `Shown` per response; ``boxes`` are the places of rows whose box is drawn."""
+    section 8): one `Shown` per response, widths over all rows (and by group), and the places of rows whose
+    box is drawn."""
     names = listed_names([each.attrs["response"] for each in shown])
     return Content(
         title=f"{names}: {percent(1 - shown[0].attrs['alpha'])} joint prediction intervals",
         scatter=_pair_figure((shown[0], shown[1]), boxes),
-        widths=[_width_table(widths, True)],
-        **_shared(shown, widths, summary, background),
+        widths=[_width_table(report, report is reports[-1]) for report in reports],
+        **_shared(shown, reports[0], summary, background),
     )
 
 
