@@ -283,6 +283,16 @@ def test_fits_that_go_through_every_row_follow_a_new_one_whatever_the_units_of_i
     assert (res.conformity(new, [-50.0, 0.3, 70.0])["p"] == 1.0).all()
 
 
+@pytest.mark.parametrize("side", ["upper", "lower"])
+@pytest.mark.parametrize("loss", [Linex(0.5), Linex(1.0), LogCosh(1.0), Power(1.5)], ids=repr)
+def test_scores_of_a_fit_that_goes_through_every_row_tie_on_either_side(loss, side):
+    """Residuals are 0 and not a solver's 1e-9, whose signs would rank them."""
+    for seed in range(3):
+        X = np.random.default_rng(seed).standard_normal((7, 8))
+        res = stabconf.fit(formula_of(X), frame_of(X[:6], 2.0 * X[:6, 0] ** 2), loss=loss, penalty=0)
+        assert (res.conformity(frame_of(X[6:]), [0.3, 5.0], side=side)["p"] == 1.0).all()
+
+
 def test_a_set_is_found_where_a_lasso_leaves_no_coefficient():
     data = pd.DataFrame({"g": [f"id{i}" for i in range(12)], "y": np.arange(12.0) - 5.5})
     res = stabconf.fit("y ~ g - 1", data, loss="huber", penalty=10.0, l1_ratio=0.5)

@@ -82,7 +82,9 @@ def solve(
     """
     ties = smallest_norm(problem)
     unique = ties.apply(problem)
-    found = minimise(unique, tol=tol, **solving)
+    # Without a penalty so many orthonormal columns lead through every row.
+    through = ties.basis is not None and not ties.beyond and unique.X.shape[0] == unique.X.shape[1]
+    found = minimise(unique, unique.X.T @ unique.v if through else None, tol=tol, **solving)
     if finish is not None:
         found = finish(unique, found, ties.extra)
     return ties.lift(problem, found, tol)
