@@ -284,7 +284,7 @@ def test_fits_that_go_through_every_row_follow_a_new_one_whatever_the_units_of_i
 
 
 @pytest.mark.parametrize("side", ["upper", "lower"])
-@pytest.mark.parametrize("loss", [Linex(0.5), Linex(1.0), LogCosh(1.0), Power(1.5)], ids=repr)
+@pytest.mark.parametrize("loss", [Linex(0.5), Linex(1.0), LogCosh(1.0)], ids=repr)
 def test_scores_of_a_fit_that_goes_through_every_row_tie_on_either_side(loss, side):
     """Residuals are 0 and not a solver's 1e-9, whose signs would rank them."""
     for seed in range(3):
