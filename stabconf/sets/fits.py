@@ -218,11 +218,13 @@ class Fits:
         r = np.empty((len(w), self.n))
         e = np.empty(len(w))
         theta = np.empty((len(w), len(row)))
-        start = self.base.solution.x
+        eta = row @ self.base.solution.x
+        nearest = {way: self.base.solution.x for way in (False, True)}  # fit so far, of responses above too
         bending = self.loss.kind == "bending"
         far = bending and self.base.base_root.norms(row[None])[0] ** 2 > _FAR
         steep = bending and math.isinf(self.loss.lipschitz)
-        for i in np.argsort(w):
+        for i in np.argsort(np.abs(w - eta)):
+            start = nearest[bool(w[i] > eta)]
             known = _tilted_to(self, row, w[i], start) if far else None
             if known is None:
                 solution = self.augmented(row, w[i], start)
@@ -234,8 +236,8 @@ class Fits:
             if known is None:
                 self.check_refit(solution)
                 known = solution.r[:-1], solution.r[-1], solution.x
-            r[i], e[i], start = known
-            theta[i] = start
+            r[i], e[i], theta[i] = known
+            nearest[bool(w[i] > eta)] = theta[i]
         return r, e, ties_of(self.problem.X, theta)
 
     def predict(self, rows: np.ndarray) -> np.ndarray:
