@@ -55,7 +55,7 @@ def fits_of(drawn, loss, standardize=True, solver="auto"):
     start, solving = np.zeros(drawn.X.shape[1]), {"solver": solver, "tol": 1e-8, "max_iter": 1000}
     given = drawn.X, drawn.y, loss, drawn.ridge, drawn.lasso
     if not standardize:
-        return Fits(*given, 0.0, 1.0, start, solving).in_own_unit()
+        return Fits(*given, 0.0, 1.0, start, solving).in_unit()
     centre, scale = location_scale(drawn.y, loss.level)
     return Fits(*given, centre, scale, start, solving).in_unit(scale)
 

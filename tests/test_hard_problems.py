@@ -223,7 +223,7 @@ def test_p_values_of_linex_with_a_lasso_and_more_columns_than_rows_are_those_of_
     y = 2.0 * X[:, 1] + 2.0 * rng.standard_normal(n)
     loss, ridge, lasso = Linex(0.5), np.zeros(p), np.append(0.0, np.full(p - 1, float(n)))
     solving = {"solver": "auto", "tol": 1e-8, "max_iter": 1000}
-    fits = Fits(X, y, loss, ridge, lasso, 0.0, 1.0, np.zeros(p), solving).in_own_unit()
+    fits = Fits(X, y, loss, ridge, lasso, 0.0, 1.0, np.zeros(p), solving).in_unit()
     candidates = np.array([-8.0, 0.5, 7.0, 12.0, 18.0])
     for z, made in zip(candidates, conformity(fits, new, candidates, "two-sided", None)[0], strict=True):
         rows, responses = np.vstack([X, new]), np.append(y, z)
@@ -291,6 +291,34 @@ def test_scores_of_a_fit_that_goes_through_every_row_tie_on_either_side(loss, si
         X = np.random.default_rng(seed).standard_normal((7, 8))
         res = stabconf.fit(formula_of(X), frame_of(X[:6], 2.0 * X[:6, 0] ** 2), loss=loss, penalty=0)
         assert (res.conformity(frame_of(X[6:]), [0.3, 5.0], side=side)["p"] == 1.0).all()
+
+
+def test_candidates_far_away_do_not_change_the_p_values_of_others():
+    """Each refit starts at another's solution: those of responses of 1e9 scales are no place to start."""
+    x = [1.29, -1.49, 0.46, 0.69, 1.94, 0.08, -0.38, -0.18, 0.01, 0.49, 0.27, 0.96]
+    y = [0.017, 0.023, -0.078, -0.088, 0.055, 0.058, -0.263, 0.058, -0.060, 0.064, 0.016, 0.054]
+    new = pd.DataFrame({"x": [-38.65]})
+    frame = pd.DataFrame({"x": x, "y": y})
+    res = stabconf.fit("y ~ x", frame, loss=Linex(0.5), penalty=0, standardize=False)
+    far, near = [-1e8, -1e5, 1e5, 1e8], [-1e3, -99.6, -1.0, 0.0, 1.0, 99.6]
+    for side in ("two-sided", "upper"):
+        alone = [res.conformity(new, [z], side=side)["p"].item() for z in near]
+        together = res.conformity(new, [*far, *near], side=side)["p"].to_numpy()[len(far) :]
+        np.testing.assert_array_equal(together, alone)
+
+
+@pytest.mark.parametrize("penalty, l1_ratio", [(0.0, 0.0), (0.01, 1.0)])
+def test_huber_fits_of_responses_far_from_0_keep_their_digits(penalty, l1_ratio):
+    """Weights that break ties are for fits that tie; others would be off by a share of the distance."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"x": rng.standard_normal(46), "y": 2.0 * rng.standard_t(3, 46)})
+    new = pd.DataFrame({"x": [0.3, 2.0]})
+    options = {"loss": "huber", "penalty": penalty, "l1_ratio": l1_ratio, "standardize": False}
+    here, there = (
+        stabconf.fit("y ~ x", frame.assign(y=frame["y"] + shift), **options).conf_int_conformal(new) - shift
+        for shift in (0.0, 1e4)
+    )
+    np.testing.assert_allclose(there, here, atol=1e-6)
 
 
 def test_a_set_is_found_where_a_lasso_leaves_no_coefficient():

@@ -84,7 +84,8 @@ class ClippedFit:
         if not self.curvature.any():
             return np.diag(1.0 / self.ridge)
         scaled = hessian / scale[:, None] / scale
-        return None if np.linalg.eigvalsh(scaled)[0] < 1e-12 else _inverse(hessian)
+        singular = 1e-14 if self.extra.any() else 1e-12
+        return None if np.linalg.eigvalsh(scaled)[0] < singular else _inverse(hessian)
 
     @cached_property
     def leverages(self) -> np.ndarray:

@@ -17,12 +17,15 @@ Piece = tuple[float, float]  # a closed interval
 Line = tuple[np.ndarray, np.ndarray]  # values at 0 and slopes, one per row
 _PARALLEL = 1e-11  # lines whose slopes differ by less, relative to them, never part on a ray
 _TIES = 1e-10  # scores nearer than this are tied: rounding errors never exclude a candidate
+_ROUNDING, _GATHERED = 1e-13, 1e-11  # shares of a prediction
 _ENTRIES = 500_000  # of arrays with one row per stretch
 
 
-def ties_of(X: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """Differences of scores that are ties at coefficients (..., p), for rounding errors of predictions."""
-    return _TIES + 1e-11 * (np.abs(theta) @ np.max(np.abs(X), axis=0, initial=0.0))
+def ties_of(X: np.ndarray, theta: np.ndarray, refitted: bool = False) -> np.ndarray:
+    """Differences of scores that are ties at coefficients (..., p), for rounding errors of predictions:
+    what paths gather, or less where the coefficients are those of fits made anew."""
+    share = _ROUNDING if refitted else _GATHERED
+    return _TIES + share * (np.abs(theta) @ np.max(np.abs(X), axis=0, initial=0.0))
 
 
 def ways_of(X: np.ndarray, move: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 
 from ..rank import Rank, Scoring
-from ..solvers import Problem, Solution, certify
+from ..solvers import Problem, Solution, certify, column_rank
 from .clipped import ClippedFit
 from .following import Corners, Followed, follow
 
@@ -22,6 +22,7 @@ Refit = Callable[[np.ndarray], tuple[np.ndarray, float]]  # fresh coefficients a
 _CHUNK = 512  # new rows at a time
 _FEW = 30  # watched rows at first, besides one per column and those that are at an edge
 _ENTRIES = 2_000_000  # of arrays with one row per path
+_VERGE = 1e-9  # residuals as near as this to where slopes end are there
 _TOLERANCE = 1e-9  # of the stationarity residual, relative to its terms
 _WIDE = 100  # columns from which on fits that vanishing weights hold are not made anew
 _GROSS = 1e-4  # of the sum of all pulls, which rounding errors are relative to where all terms are small
@@ -122,7 +123,7 @@ def tilted_fits(
         found = follow(fit, watched, force, length=length, corners=corners, limit=limit, without=gone)
         needed = _needed(fit, count, found, gone)
         relative = _stationarity(fit, watched, found, found.position[:, None] * force, gone)
-        good = found.arrived & (needed <= count) & (relative <= _TOLERANCE)
+        good = found.arrived & (needed <= count) & (relative <= _TOLERANCE) & ~_tied(fit, watched, found)
         at = part[good]
         out.move[at] = found.theta[good] - fit.theta
         out.followed[at] = True
@@ -187,6 +188,23 @@ def _needed(fit: ClippedFit, count: int, found: Followed, without: np.ndarray | 
             last = len(far) - np.argmax(crossed[:, ::-1], axis=1)
             np.maximum.at(needed, path[part], np.where(crossed.any(axis=1), count + last, 0))
     return np.where(found.endless, len(key), needed)  # another row may yet stop it
+
+
+def _tied(fit: ClippedFit, watched: np.ndarray, found: Followed) -> np.ndarray:
+    """Paths that end just where a soft row gets to a bound of its slope, and the rows within theirs leave a
+    direction free: beyond that point many fits are as good (B,)."""
+    out = np.zeros(len(found.theta), dtype=bool)
+    loose, up, n = fit.ridge == 0, fit.up[0], fit.count
+    if not (loose.any() and np.isfinite(up)):
+        return out
+    data = watched[watched < n]
+    size = np.abs(fit.v[data] - found.theta @ fit.X[data].T)
+    for i in np.flatnonzero((np.abs(size - up) <= _VERGE).any(axis=1) & ~found.endless):
+        r = fit.v - fit.X @ found.theta[i]
+        free = np.flatnonzero(loose & ~fit.X[n:][r[n:] == 0].any(axis=0))
+        inner = fit.X[:n][np.abs(r[:n]) < up - _VERGE]
+        out[i] = column_rank(inner[:, free]) < len(free)
+    return out
 
 
 def _stationarity(

@@ -330,7 +330,7 @@ class Results(Coefficients, ObjectiveResults):
         parts = Parts(design.X, design.y, design.kinds, self._columns, model)
         given = self._X, design.y, fitted.loss, *fitted.weights, fitted.centre, fitted.scale
         fits = Fits(*given, fitted.solution.x, model.solving, parts, fitted.solution)
-        return fits.in_unit(fits.scale) if model.standardize else fits.in_own_unit()
+        return fits.in_unit(fits.scale if model.standardize else None)
 
     def _fit_summary(self) -> FitSummary:
         return summarise(self)

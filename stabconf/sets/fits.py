@@ -15,17 +15,8 @@ import numpy as np
 from ..data.units import location_scale
 from ..errors import ConvergenceWarning, warn_user
 from ..losses import Loss
-from ..path import (
-    ClippedFit,
-    Polyline,
-    chord_fits,
-    crossover,
-    leave_one_out,
-    polylines,
-    sharpened,
-    ties_of,
-)
-from ..solvers import Problem, Solution, TieBreak, minimise, smallest_norm, solve
+from ..path import ClippedFit, Polyline, chord_fits, crossover, leave_one_out, polylines, sharpened, ties_of
+from ..solvers import Problem, Solution, TieBreak, is_only, minimise, patchy, smallest_norm, solve
 from ..stability import BaseFit
 from ..threads import one_thread
 from .parallel import parts_of
@@ -64,6 +55,7 @@ class Fits:
     solving: Solving
     parts: Parts | None = None  # fits to some of the rows; None where units are known beforehand
     solved: Solution | None = None  # the training fit, where it is one of this very problem
+    vanishing: bool = False  # whether weights break ties that only some fits with a new row have
 
     @property
     def given(self) -> str:
@@ -72,13 +64,10 @@ class Fits:
         learned = self.parts is not None and self.parts.model.standardize
         return LEARNED if learned else ""
 
-    def in_own_unit(self) -> "Fits":
-        """The same fits in a unit in which numbers are moderate, for responses taken as they are."""
-        return self.in_unit(location_scale(self.y, None)[1])
-
-    def in_unit(self, unit: float) -> "Fits":
-        """The same fits of responses in another unit, by the simplest loss; in their own where the loss
-        has no other."""
+    def in_unit(self, unit: float | None = None) -> "Fits":
+        """The same fits of responses in another unit, by default one in which they are moderate numbers, by
+        the simplest loss; in their own where the loss has no other."""
+        unit = location_scale(self.y, None)[1] if unit is None else unit
         ratio = unit / self.scale
         known = self.loss.rescaled(ratio)
         if known in (None, (self.loss, 1.0)):
@@ -96,7 +85,18 @@ class Fits:
     def ties(self) -> TieBreak:
         """What makes the minimiser unique (a `TieBreak`)."""
         known = None if self.solved is None else self.solved.ties
-        return known or smallest_norm(self.whole)
+        return known or smallest_norm(self.whole, self.vanishing)
+
+    @cached_property
+    def held(self) -> "Fits | None":
+        """The same with `vanishing` weights, where slopes are flat in places; else None."""
+        if self.ties.extra is not None or not patchy(self.whole):
+            return None
+        return replace(self, solved=None, vanishing=True)
+
+    def _tied(self, problem: Problem, solution: Solution) -> bool:
+        """Whether a problem has other minimisers than this, among which `held` chooses."""
+        return self.held is not None and not is_only(problem, solution.multipliers, solution.l1_multipliers)
 
     @cached_property
     def whole(self) -> Problem:
@@ -121,6 +121,8 @@ class Fits:
         solution = None if self.solved is None else self.solved.unique
         if solution is None or not solution.success:
             solution = minimise(problem, self.ties.start(self.start), **self.solving)
+        if self.held is not None and self._tied(problem, solution):
+            return self.held.base
         if self.ties.extra is not None:  # what vanishes bounds nothing
             problem = replace(problem, ridge=problem.ridge - self.ties.extra)
         return BaseFit(problem, solution, self.centre, self.scale)
@@ -133,7 +135,8 @@ class Fits:
             solution = minimise(self.problem, solver=self.solving["solver"])
         if not solution.success:  # slopes of the residuals, from which the path to the minimiser starts
             solution = replace(solution, multipliers=self.loss.derivative(solution.r))
-        return crossover(ClippedFit.of(self.problem, solution, self.ties.extra))
+        made = crossover(ClippedFit.of(self.problem, solution, self.ties.extra))
+        return made if made.hessian_inverse is not None or self.held is None else self.held.clipped
 
     @cached_property
     def solution(self) -> Solution:
@@ -142,8 +145,7 @@ class Fits:
 
     def refit(self, tilt: np.ndarray) -> tuple[np.ndarray, float]:
         """Fresh coefficients and their certified radius at a tilt (p,), where a path cannot be trusted."""
-        problem = replace(self.problem, tilt=tilt)
-        solution = self._solved(problem, self.base.solution.x)
+        solution = self._solved(replace(self.problem, tilt=tilt), self.base.solution.x)
         return solution.x, solution.radius
 
     @cached_property
@@ -179,7 +181,11 @@ class Fits:
 
     def _solved(self, problem: Problem, start: np.ndarray | None) -> Solution:
         """The `Solution` of a problem near the training rows', by the solver that was asked for."""
-        return sharpened(problem, minimise(problem, start, **self.solving), self.ties.extra)
+        solution = sharpened(problem, minimise(problem, start, **self.solving), self.ties.extra)
+        if self.held is None or not self._tied(problem, solution):
+            return solution
+        extra = self.held.ties.extra
+        return self.held._solved(replace(problem, ridge=problem.ridge + extra), solution.x)
 
     def check_refit(self, solution: Solution) -> None:
         """Warn where a fit with a new row did not reach its tolerance."""
@@ -195,10 +201,16 @@ class Fits:
         return (np.asarray(z) - self.centre) / self.scale
 
     def paths(self, rows: np.ndarray) -> list[Polyline | None]:
-        """The `Polyline`s of new rows, for losses with clipped slopes, None where there is no knowing."""
-        if self.clipped.hessian_inverse is None:
-            return [None] * len(rows)
-        return polylines(self.clipped, rows, self.loss.slopes, self.refit)
+        """The `Polyline`s of new rows, for losses with clipped slopes, None where there is no knowing.
+        Those that come to where fits tie are `held`."""
+        out: list[Polyline | None] = [None] * len(rows)
+        if self.clipped.hessian_inverse is not None:
+            out = polylines(self.clipped, rows, self.loss.slopes, self.refit)
+        left = [i for i, path in enumerate(out) if path is None or path.extent]
+        if left and self.held is not None:
+            for i, path in zip(left, self.held.paths(rows[left]), strict=True):
+                out[i] = path
+        return out
 
     def residuals(self, row: np.ndarray, w: np.ndarray) -> Residuals:
         """As `refitted`, read off the path of the row as far as it is known."""
@@ -219,7 +231,7 @@ class Fits:
         e = np.empty(len(w))
         theta = np.empty((len(w), len(row)))
         eta = row @ self.base.solution.x
-        nearest = {way: self.base.solution.x for way in (False, True)}  # fit so far, of responses above too
+        nearest = dict.fromkeys((False, True), self.base.solution.x)  # fits so far, by whether above
         bending = self.loss.kind == "bending"
         far = bending and self.base.base_root.norms(row[None])[0] ** 2 > _FAR
         steep = bending and math.isinf(self.loss.lipschitz)
@@ -238,7 +250,7 @@ class Fits:
                 known = solution.r[:-1], solution.r[-1], solution.x
             r[i], e[i], theta[i] = known
             nearest[bool(w[i] > eta)] = theta[i]
-        return r, e, ties_of(self.problem.X, theta)
+        return r, e, ties_of(self.problem.X, theta, refitted=bending)
 
     def predict(self, rows: np.ndarray) -> np.ndarray:
         """Predictions of the fit to the training rows (m,)."""
@@ -258,8 +270,7 @@ class Fits:
         problem = replace(
             whole, X=whole.X[which], v=whole.v[which], ridge=share * whole.ridge, lasso=share * whole.lasso
         )
-        found = solve(problem, **self.solving)
-        return partial(linear, self.centre, self.scale, found.x)
+        return partial(linear, self.centre, self.scale, solve(problem, **self.solving).x)
 
     def without(self, row: int) -> Callable[[np.ndarray], np.ndarray]:
         """A fit to all training rows but one, likewise; units and penalty are those of all of them."""

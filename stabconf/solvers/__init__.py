@@ -14,7 +14,9 @@ from .blocks import BlockProblem, minimise_blocks
 from .borrowed import by_scipy, by_statsmodels
 from .envelope import gram
 from .newton import by_newton
-from .problem import Problem, Solution, TieBreak, certify, smallest_norm
+from .problem import Problem, Solution, TieBreak, certify, column_rank, is_only, patchy, smallest_norm
+
+Finish = Callable[[Problem, Solution, np.ndarray | None], Solution]
 
 SOLVERS: dict[str, Callable[..., Solution]] = {
     "auto": by_newton,
@@ -61,13 +63,7 @@ def minimise(
 
 
 @one_thread
-def solve(
-    problem: Problem,
-    finish: Callable[[Problem, Solution, np.ndarray | None], Solution] | None = None,
-    *,
-    tol: float = 1e-8,
-    **solving: Any,
-) -> Solution:
+def solve(problem: Problem, finish: Finish | None = None, *, tol: float = 1e-8, **solving: Any) -> Solution:
     """The minimiser of smallest norm where several tie; ``solving`` are options of `minimise`.
 
     ``finish`` may better the solution of the problem that has one minimiser; its third argument are the
@@ -81,10 +77,17 @@ def solve(
     array([2., 2.])
     """
     ties = smallest_norm(problem)
+    found = _found(problem, ties, finish, tol=tol, **solving)
+    if patchy(problem) and not is_only(ties.apply(problem), found.multipliers, found.l1_multipliers):
+        ties = smallest_norm(problem, vanishing=True)
+        found = _found(problem, ties, finish, tol=tol, **solving)
+    return ties.lift(problem, found, tol)
+
+
+def _found(problem: Problem, ties: TieBreak, finish: Finish | None, **solving: Any) -> Solution:
+    """The `Solution` of the problem that has one minimiser."""
     unique = ties.apply(problem)
     # Without a penalty so many orthonormal columns lead through every row.
     through = ties.basis is not None and not ties.beyond and unique.X.shape[0] == unique.X.shape[1]
-    found = minimise(unique, unique.X.T @ unique.v if through else None, tol=tol, **solving)
-    if finish is not None:
-        found = finish(unique, found, ties.extra)
-    return ties.lift(problem, found, tol)
+    found = minimise(unique, unique.X.T @ unique.v if through else None, **solving)
+    return found if finish is None else finish(unique, found, ties.extra)

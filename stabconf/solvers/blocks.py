@@ -158,8 +158,7 @@ def _near(
         X_near.append(X[close])
         v_near.append(v[close])
     rows, responses = np.vstack(X_near), np.concatenate(v_near)
-    none = np.zeros(len(theta))
-    return Problem(rows, responses, problem.loss, problem.ridge, none, tilt), constant
+    return Problem(rows, responses, problem.loss, problem.ridge, 0.0 * theta, tilt), constant
 
 
 def _slack(

@@ -14,11 +14,10 @@ import numpy as np
 from ..errors import InputError
 from .envelope import Envelope, Point
 from .newton import active_set, certified, multipliers_method, start_at, typical
-from .problem import Problem, Solution, column_rank, vanishes
+from .problem import Problem, Solution, is_only, vanishes
 
 _TIGHT = 1e-10  # of HiGHS: the smallest tolerance that it takes
 _ROUNDED = 1e-6  # of QuantReg: residuals below it weigh as if they were this large
-_INSIDE = 1e-9  # distance from its bounds of a slope that is within them
 _PATIENCE = 10  # steps without a move after which a trust region holds nothing better
 _WIDEST = 1e15  # largest trust region, in units of the first
 
@@ -35,7 +34,7 @@ def by_scipy(
         vertex, nit = _linear_programme(problem, max_iter)
         if vertex is not None:
             linear = certified(problem, active_set(problem, vertex), tol, nit)
-            if linear.success and _is_only(problem, vertex):
+            if linear.success and is_only(problem, vertex.u, vertex.u1):
                 return linear
     here, steps = start_at(problem, theta), 0
     if nit < max_iter:
@@ -66,7 +65,7 @@ def by_statsmodels(
         u = np.clip(r / _ROUNDED, -1.0, 1.0) * np.where(r > 0, up, down)  # slopes of its last equations
         vertex = active_set(problem, Point(found.params, r, u, np.zeros(len(found.params))))
         solution = certified(problem, vertex, tol, found.iterations)
-        if solution.success and _is_only(problem, vertex):
+        if solution.success and is_only(problem, vertex.u, vertex.u1):
             return solution
     return by_scipy(problem, start, tol=tol, max_iter=max_iter)
 
@@ -102,15 +101,6 @@ def _linear_programme(problem: Problem, max_iter: int) -> tuple[Point | None, in
     u1 = np.zeros(p)
     u1[l1] = np.clip(found.x[n:], -bound, bound)
     return Point(theta, problem.residuals(theta), u, u1), found.nit
-
-
-def _is_only(problem: Problem, vertex: Point) -> bool:
-    """Whether a vertex is the only minimiser: rows and coefficients that must be 0 leave no direction."""
-    down, up = problem.loss.slopes
-    rows = (vertex.u > _INSIDE - down) & (vertex.u < up - _INSIDE)
-    free = np.abs(vertex.u1) >= problem.lasso * (1.0 - _INSIDE)
-    held = problem.X[np.ix_(rows, free)]
-    return len(held) >= held.shape[1] and column_rank(held) == held.shape[1]
 
 
 def _trust_region(stage: Envelope, target: float, max_iter: int) -> tuple[Point, int]:

@@ -6,10 +6,10 @@ it bounds the distance to the minimiser by the duality gap. Intervals are widene
 stay valid whatever the solver did.
 
 Where several minimisers tie the one of smallest norm is meant (section 2), and `TieBreak` makes it unique.
-It lies in the row space of the design and is the limit of a vanishing ridge penalty, which an objective
-whose slopes are flat somewhere reaches at a small weight already. Without a penalty the row space is given
-coordinates in which the design is orthogonal, whatever its units and offsets are; the norm of the
-coefficients is a diagonal there.
+It lies in the row space of the design and is the limit of a vanishing ridge penalty, which LAD and quantile
+loss reach at a small weight already; Huber loss has weights only where fits tie. Without a penalty the row
+space is given coordinates in which the design is orthogonal, whatever its units and offsets are; the norm
+of the coefficients is a diagonal there.
 
 A ridge penalty alone keeps the minimiser in the row space too. Where columns outnumber rows that space,
 with one more coordinate for the part of a new row outside of it, is a smaller problem with the same fits.
@@ -26,13 +26,16 @@ from ..losses import Loss
 from .sparse import SparseDesign
 
 _VANISHING = 1e-9  # ridge weight per row, in units of the columns, that stands for one tending to 0
-_ORTHOGONAL = 1e-10  # the same where columns are orthogonal, so that rounding errors are smaller
-_LEAST = 1e-6  # of the largest of them, below which a fit would lose its digits
+# The same where columns are orthogonal, and the least share of it: below, fits would lose their digits.
+# Huber loss needs more, and bears it, for it has weights only where fits tie.
+_ORTHOGONAL = {"step": (1e-10, 1e-6), "line": (1e-9, 1e-4)}
 _NEGLIGIBLE = 2.0  # in units of the weights that vanish, which depend on the rows
 _BELOW_L1 = 1e-4
 _DEPENDENT = 1e-10  # columns of length 1 that are nearer than this to the span of others depend on them
 _FEW = 100  # columns up to which a smaller space is not worth having
 _ROUNDING = 1e-12  # share of a row that is outside of the row space for rounding errors alone
+_INSIDE = 1e-9  # distance from its bounds of a slope that is within them
+_HELD = 1e-7  # ridge weights that hold a coefficient, in units of the columns
 _OUTSIDE = 1e-8  # share of a row outside of the row space
 
 
@@ -214,12 +217,13 @@ class TieBreak:
         return replace(made, success=success, message=message, ties=self, unique=solution)
 
 
-def smallest_norm(problem: Problem) -> TieBreak:
-    """The `TieBreak` of a problem."""
+def smallest_norm(problem: Problem, vanishing: bool = False) -> TieBreak:
+    """The `TieBreak` of a problem; ``vanishing`` asks for weights also where slopes are flat in places
+    alone, as those of Huber loss are."""
     if np.all(problem.ridge > 0):
         return _row_space(problem)
     loss, p = problem.loss, problem.X.shape[1]
-    flat = loss.kind != "bending" and math.isfinite(loss.lipschitz)  # slopes, somewhere
+    flat = vanishing or loss.kind == "step"
     triangle = linalg.qr(problem.X, mode="r")[0][:p]
     rank = column_rank(triangle)
     if problem.ridge.any() or problem.lasso.any() or not rank:
@@ -231,7 +235,24 @@ def smallest_norm(problem: Problem) -> TieBreak:
         return TieBreak(basis)
     beyond = loss.kind == "step" and rank < p
     weight = np.append(np.square(basis).sum(axis=0), [1.0] * beyond)
-    return TieBreak(basis, _ORTHOGONAL * np.maximum(weight / weight.max(), _LEAST), beyond)
+    size, least = _ORTHOGONAL[loss.kind]
+    return TieBreak(basis, size * np.maximum(weight / weight.max(), least), beyond)
+
+
+def patchy(problem: Problem) -> bool:
+    """Whether slopes are flat in places, so that some fits have one minimiser and others need weights."""
+    loss = problem.loss
+    return loss.kind == "line" and math.isfinite(loss.lipschitz) and not np.all(problem.ridge > 0)
+
+
+def is_only(problem: Problem, u: np.ndarray, u1: np.ndarray) -> bool:
+    """Whether the minimiser with these multipliers is the only one: the rows whose slopes are within their
+    bounds leave no direction among the coefficients that neither the L1 part nor a ridge weight holds."""
+    down, up = problem.loss.slopes
+    rows = problem.X[(u > _INSIDE - down) & (u < up - _INSIDE)]
+    held = np.abs(u1) < problem.lasso * (1.0 - _INSIDE)
+    held |= problem.ridge > _HELD * np.square(problem.X).sum(axis=0)
+    return column_rank(rows[:, ~held]) == np.count_nonzero(~held)
 
 
 def _orthogonal(triangle: np.ndarray, rank: int) -> np.ndarray:
