@@ -81,8 +81,7 @@ def _warnings_once() -> Callable[..., None]:
     once = cache(_say_on_stderr)
 
     def say(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        own = issubclass(category, StabconfWarning)
-        once(f"{'warning' if own else category.__name__}: {message}")
+        once(f"{'warning' if issubclass(category, StabconfWarning) else category.__name__}: {message}")
 
     return say
 

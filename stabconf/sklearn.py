@@ -125,8 +125,7 @@ class ConformalRegressor(RegressorMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Predictions (m,)."""
-        rows = self._new(X)
-        return self.results_.predict(rows).to_numpy()
+        return self.results_.predict(self._new(X)).to_numpy()
 
     def predict_interval(
         self,

@@ -132,8 +132,7 @@ class Figures(ObservedResults):
         Arguments are those of `width_report`; several groupings are crossed.
         """
         labels, name = crossed(self._groups(new, by))
-        shown = shown_of(self, new, alpha, None, options)
-        return draw_widths(shown, labels, name, ax)
+        return draw_widths(shown_of(self, new, alpha, None, options), labels, name, ax)
 
     def plot_stability(
         self,

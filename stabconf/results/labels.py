@@ -79,9 +79,7 @@ def level_frame(frames: list[pd.DataFrame], alphas: list[float]) -> pd.DataFrame
 
 
 def moved(
-    intervals: Intervals,
-    move: Callable[[np.ndarray, int | slice], np.ndarray],
-    beside: Sequence[str] = (),
+    intervals: Intervals, move: Callable[[np.ndarray, int | slice], np.ndarray], beside: Sequence[str] = ()
 ) -> Intervals:
     """The same intervals with ends, pieces and what is named ``beside`` put through a function of values
     and their rows."""

@@ -204,8 +204,7 @@ class Predictive:
         steps = self._sorted("lower")[row], self._sorted("upper")[row]
         if np.isnan(steps[0]).any():
             raise InputError(f"row={row!r} has a missing value: give the place of a complete row")
-        prediction = float(self.predicted_mean.iloc[row])
-        return draw_predictive(*steps, prediction, self._units.response, y, ax)
+        return draw_predictive(*steps, float(self.predicted_mean.iloc[row]), self._units.response, y, ax)
 
     # Steps -----------------------------------------------------------------------------------------
 

@@ -79,8 +79,7 @@ class QuantileResults(EachResults, Figures):
 
     def crossing(self, exog: New = None) -> pd.Series:
         """Whether fitted quantiles cross at new rows (bools), a lower one above a higher one."""
-        made = self.predict(exog)
-        return (made.diff(axis=1).iloc[:, 1:] < 0).any(axis=1).rename("crossing")
+        return (self.predict(exog).diff(axis=1).iloc[:, 1:] < 0).any(axis=1).rename("crossing")
 
     @shows_options(BaseResults.conf_int_conformal, (*_OPTIONS, "n_jobs", "progress", "to"))
     def conf_int_conformal(

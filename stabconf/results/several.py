@@ -238,12 +238,7 @@ class SeveralResults(EachResults, Tables):
         return report
 
     def _content(
-        self,
-        shown: list[Shown],
-        groups: pd.DataFrame | None,
-        about: Background,
-        new: New,
-        options: Options,
+        self, shown: list[Shown], groups: pd.DataFrame | None, about: Background, new: New, options: Options
     ) -> Content:
         widths = [self._widths(shown, by) for by in ([None] if groups is None else [None, groups])]
         return collect_joint(shown, widths, _drawn(shown[0], _BOXES), summarise_several(self), about)

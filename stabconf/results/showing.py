@@ -37,8 +37,7 @@ _WAYS: dict[str, dict[str, Any]] = {
 def shown_of(results: "BaseResults", new: New, alpha: Level, response: Any, options: Options) -> Shown:
     """`Shown` of one level, by default that of the results, and of one response; ``options`` are those of
     ``conf_int_conformal``."""
-    level = check_one_alpha(results._level(alpha))
-    return shown_of_levels(results, new, [level], response, options)[0]
+    return shown_of_levels(results, new, [check_one_alpha(results._level(alpha))], response, options)[0]
 
 
 def shown_of_levels(

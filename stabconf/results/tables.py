@@ -315,12 +315,7 @@ class ObservedResults(Tables):
         return ExchangeabilityCheck(p_values, paths, table, *sizes)
 
     def _content(
-        self,
-        shown: list[Shown],
-        groups: pd.DataFrame | None,
-        about: Background,
-        new: New,
-        options: Options,
+        self, shown: list[Shown], groups: pd.DataFrame | None, about: Background, new: New, options: Options
     ) -> Content:
         (one,), check = shown, None
         # Intervals assume less than exchangeability of all rows with groups, clusters, weights of a shift.

@@ -40,8 +40,7 @@ class PinnedFits:
 
     def in_range(self, rows: np.ndarray) -> np.ndarray:
         """As for `Fits`; the response that pins the fit must be in the range too."""
-        inside = np.min(self.y) <= self._z_hat <= np.max(self.y)
-        return self._fits.in_range(rows) & inside
+        return self._fits.in_range(rows) & (np.min(self.y) <= self._z_hat <= np.max(self.y))
 
     @cached_property
     def base(self) -> BaseFit:

@@ -184,8 +184,7 @@ class SmoothSets:
             slack = norms[left] * move(outer[left])
             done = inside & (outer[left] - now + slack <= 0.5 * self.tol)
             eta = np.einsum("ij,ij->i", rows[left], theta[left] - base.solution.x)
-            far = direction * eta + outer[left] + slack
-            distance[left[done]] = far[done]
+            distance[left[done]] = (direction * eta + outer[left] + slack)[done]
             r[left] = np.clip(now, least[left], outer[left])
             left = left[~done & inside]
             if not len(left):

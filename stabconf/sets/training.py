@@ -81,8 +81,7 @@ def residual_scale(
     lasso; ``spans`` says whether a constant lies in the span of the design.
     """
     centre, scale = location_scale(y, 0.5 if spans else None) if standardize else (0.0, 1.0)
-    problem = Problem(rows, (y - centre) / scale, LAD(), *weights)
-    solution = solved(problem, solving)
+    solution = solved(Problem(rows, (y - centre) / scale, LAD(), *weights), solving)
     return MAD_TO_SD * scale * float(np.median(np.abs(solution.r))), solution
 
 

@@ -239,11 +239,8 @@ def _known_runs(resume: Resume, settings: dict[str, Any]) -> pd.DataFrame:
     else:
         try:
             runs = pd.read_csv(StringIO(Path(resume).read_text(encoding="utf-8")))
-        except ValueError as error:  # no text, or no table
-            raise InputError(
-                f"resume={str(resume)!r} does not hold the runs of a comparison ({error}): give another "
-                "file"
-            ) from error
+        except ValueError:  # no text, or no table
+            runs = pd.DataFrame()
     if set(columns) - set(runs.columns):
         raise InputError(f"resume={resume!r} does not hold the runs of a comparison: give another file")
     if not all((runs[name].astype(str) == str(value)).all() for name, value in settings.items()):
