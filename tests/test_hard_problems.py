@@ -307,6 +307,20 @@ def test_candidates_far_away_do_not_change_the_p_values_of_others():
         np.testing.assert_array_equal(together, alone)
 
 
+def test_far_candidates_of_a_row_that_the_fit_follows_have_the_p_values_of_its_set():
+    """Their residual stays what it is, while the coefficients grow to sizes of 1e9."""
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((19, 6)), 3.0 * rng.standard_normal(19)
+    frame = frame_of(X, y).assign(g=[f"id{i}" for i in range(18)] + ["id9"])
+    model = {"loss": "huber", "penalty": 0.001, "l1_ratio": 1.0, "standardize": False}
+    res = stabconf.fit(formula_of(X) + " + g", frame[:18], **model)
+    new = frame[18:]
+    ends = res.conf_int_conformal(new, alpha=0.2)
+    far = [-1e10, -1e6, 1e6, 1e10]
+    assert np.isfinite(ends.to_numpy()).all()
+    assert (res.conformity(new, far)["p"] <= 0.2).all()
+
+
 @pytest.mark.parametrize("penalty, l1_ratio", [(0.0, 0.0), (0.01, 1.0)])
 def test_huber_fits_of_responses_far_from_0_keep_their_digits(penalty, l1_ratio):
     """Weights that break ties are for fits that tie; others would be off by a share of the distance."""

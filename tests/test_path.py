@@ -52,6 +52,20 @@ def test_a_path_goes_through_refits_at_fifty_tilts(loss, kind):
         np.testing.assert_allclose(on_path, tilted(fits, -share * far * row), atol=2e-5)
 
 
+@pytest.mark.parametrize("loss, seed, p", [(LAD(), 24, 2), (Quantile(0.8), 30, 2), (Quantile(0.8), 25, 3)])
+def test_pulls_balance_where_paths_of_far_rows_end(loss, seed, p):
+    """All rows pull with all they have there: the coefficients are these pulls over the ridge weights."""
+    drawn = draw("plain", seed, n=31, p=p, penalty=0.1, l1_ratio=0.0)
+    fits = fits_of(drawn, loss, standardize=False)
+    fit, problem = fits.clipped, fits.problem
+    down, up = problem.loss.slopes
+    tilt = up * np.array([[1.0, 184252.87, 0.0]])[:, :p]
+    found = follow(fit, np.arange(len(fit.X)), tilt)
+    u = np.where(problem.residuals(found.theta[0]) > 0, up, -down)
+    wanted = (tilt[0] + problem.X.T @ u) / problem.ridge
+    np.testing.assert_allclose(found.theta[0], wanted, rtol=0, atol=5e-14 * np.max(np.abs(wanted)))
+
+
 @pytest.mark.parametrize("penalty", [0.0, 0.01])
 def test_paths_start_at_the_minimiser_wherever_the_solver_stopped(monkeypatch, penalty):
     """With slopes of 0 everywhere, as if every row were fitted exactly."""
@@ -249,7 +263,7 @@ def test_ties_grow_with_the_coefficients_along_a_stretch():
         unknown=np.array([False]),
     )
     X = np.array([[3e-17], [1.0]])  # a residual of -3e-10 at the end, and one of -1e7
-    found = path.pieces(X, np.zeros(2), Rank(2), Score.of("upper"))
+    (found,) = path.pieces(X, np.zeros(2), [Rank(2)], Score.of("upper"))
     assert any(low <= 0.0 and high >= 1e7 for low, high in found)
 
 

@@ -21,11 +21,13 @@ _VANISHED = 1e-4  # of the length: what vanishing weights can hold is less
 _STILL = 1e-11  # a relative movement below this is none
 _LAST = 1e-15  # but not at the end of a path whose ties vanishing weights decide
 _FEW = 4  # paths under way per one that has arrived, below which those are taken out
-_OFTEN = 16  # steps after which rows that are fitted exactly are looked at
+_OFTEN = 16  # steps after which rounding errors are taken back
 _SOLVED = 1e-11  # relative error of a system's solution to be content with
 _TRIES = 4  # to make it smaller; the one in the middle is with a fresh inverse
+_ROUNDING = 1e-14  # of the sizes of pulls, which balance but for rounding errors
+_GROSS = 1e-4  # of the sum of all pulls, which rounding errors are relative to where all terms are small
 _SINGULAR = 1e-10  # pivot of a Hessian that a row leaves
-_STATE = "theta r u side position gone missing slots held still"  # one row per path
+_STATE = "theta r u side position error gone missing slots held still"  # one row per path
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Followed:
     corners: list[Corners]  # where each path bends, from its start to its end; empty unless asked for
     direction: np.ndarray  # (B, p): movement of theta per unit of position on the last stretch
     endless: np.ndarray  # (B,) bools: where vanishing weights alone resist
+    error: np.ndarray  # (B,): largest stationarity residual on the way, relative to the size of its terms
 
 
 def follow(
@@ -69,9 +72,8 @@ def follow(
     total, p = force.shape
     none = np.zeros(total, dtype=bool)
     start = batch.theta.copy(), np.zeros(total), batch.u.copy(), batch.side.copy()
-    out = Followed(*start, none.copy(), [], np.zeros((total, p)), none.copy())
-    index = np.arange(total)  # of the paths under way
-    done = none
+    out = Followed(*start, none.copy(), [], np.zeros((total, p)), none.copy(), np.full(total, np.inf))
+    index, done = np.arange(total), none  # of the paths under way
     seen = []
     work = _WORK / p**2 / (3 if fit.extra.any() else 1)
     most = min(_STEPS * (p + len(watched)) + 50, max(int(work), _LEAST))
@@ -89,7 +91,7 @@ def follow(
         at = index[done]
         seen.append((at, batch.position[done], batch.theta[done]))
         out.arrived[at] = True
-        for name in ("theta", "position", "u", "side", "direction", "endless"):
+        for name in ("theta", "position", "u", "side", "direction", "endless", "error"):
             getattr(out, name)[at] = getattr(batch, name)[done]
         index = index[~over]
         if not len(index):
@@ -121,6 +123,7 @@ class _Batch:
     ) -> None:
         assert fit.hessian_inverse is not None
         size = len(force)
+        self.start, self.given = fit, fit.u[watched]
         self.length = length
         self.data = int(np.searchsorted(watched, fit.count))  # of the rows; the others are of the L1 part
         self.X = fit.X[watched[: self.data]]
@@ -133,7 +136,6 @@ class _Batch:
         self.bends = bool(self.soft.any())
         self.fine = self.bends and bool(fit.extra.any())  # inverses may be of weights that vanish alone
         self.p = len(fit.theta)
-        self.ridge = fit.ridge
         seen = self.X[(self.soft & (fit.side[watched] == 0))[: self.data]]
         self.unseen = None  # curvature of soft rows that are not watched
         if np.count_nonzero(fit.soft & (fit.side == 0)) > len(seen):
@@ -142,7 +144,7 @@ class _Batch:
         self.r = np.tile(fit.r[watched], (size, 1))
         self.u = np.tile(fit.u[watched], (size, 1))
         self.side = np.tile(fit.side[watched], (size, 1))
-        self.position = np.zeros(size)
+        self.position, self.error = np.zeros((2, size))  # error: as in `Followed`, so far
         self.gone = np.full(size, -1)  # rows that are held out,
         self.missing = np.zeros((size, self.p))  # and what ``unseen`` has of them
         exact, dependent = (np.searchsorted(watched, rows) for rows in fit.exact_rows)
@@ -226,15 +228,36 @@ class _Batch:
         return (work > 0) & (np.square(d) @ self.extra > 0.5 * work) & (h > least)
 
     def settle(self) -> None:
-        """Inner step rows are fitted exactly: what steps have left of rounding errors is taken back."""
+        """Take back what steps have left of rounding errors: exact rows are exact, and pulls balance."""
         r = self.v - self._along(self.theta)
+        inner = self.soft & (self.side == 0)
+        self.u = np.where(inner, r, self.u)
         lines, slot = np.nonzero(self.slots >= 0)
+        rows = self.slots[lines, slot]
         off = np.zeros(self.systems.x.shape)
-        off[lines, self.p + slot] = r[lines, self.slots[lines, slot]]
-        back = self.systems.solve(off)[:, : self.p]
-        self.theta += back
-        self.r = np.where(self.held, 0.0, r - self._along(back))
-        self.u = np.where(self.soft & (self.side == 0), self.r, self.u)
+        off[lines, self.p + slot] = r[lines, rows]
+        drift, size = self._drift()
+        self.error = np.fmax(self.error, np.nan_to_num(largest(drift + self.start.e) / size, nan=np.inf))
+        if not self.start.extra.any():  # what vanishes is smaller than rounding errors of pulls
+            wrong = np.abs(drift) > np.maximum(_ROUNDING * size, 1e-15 * self.start.gross_pull)[:, None]
+            off[:, : self.p] = np.where(wrong & self.systems.inside[:, : self.p], -drift, 0.0)
+        back = self.systems.solve(off)
+        self.theta += back[:, : self.p]
+        self.r = np.where(self.held, 0.0, r - self._along(back[:, : self.p]))
+        self.u = np.where(inner, self.r, self.u)
+        self.u[lines, rows] -= back[lines, self.p + slot]
+
+    def _drift(self) -> tuple[np.ndarray, np.ndarray]:
+        """Changes of the stationarity residuals on the way (B, p), and the size of their terms (B,)."""
+        start = self.start
+        change = self.u - self.given
+        pull = change[:, : self.data] @ self.X
+        pull[:, self.columns] += change[:, self.data :]
+        force = self.position[:, None] * self.systems.force
+        curved = self._curved(self.theta - start.theta, self.lines)
+        pulls = np.abs(curved) + np.abs(pull) + np.abs(force) + np.abs(start.ridge * start.theta)
+        size = np.maximum(largest(pulls), max(_GROSS * start.gross_pull, 1e-300))
+        return curved - pull - force, size
 
     def _direction(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Directions of theta (B, p), of the residuals (B, c) and of the slopes (B, c)."""
@@ -280,7 +303,7 @@ class _Batch:
 
     def _curved(self, d: np.ndarray, lines: np.ndarray) -> np.ndarray:
         """The penalty's part of the Hessian, and that of soft rows that are not watched, times (b, p)."""
-        out = self.ridge * d
+        out = self.start.ridge * d
         if self.unseen is not None:
             gone = self.missing[lines]
             out += d @ self.unseen - np.einsum("ij,ij->i", d, gone)[:, None] * gone

@@ -15,7 +15,7 @@ from ..rank import Rank
 
 Piece = tuple[float, float]  # a closed interval
 Line = tuple[np.ndarray, np.ndarray]  # values at 0 and slopes, one per row
-_PARALLEL = 1e-11  # lines whose slopes differ by less, relative to them, never part on a ray
+PARALLEL = 1e-11  # lines whose slopes differ by less, relative to them, never part on a ray
 _TIES = 1e-10  # scores nearer than this are tied: rounding errors never exclude a candidate
 _ROUNDING, _GATHERED = 1e-13, 1e-11  # shares of a prediction
 _ENTRIES = 500_000  # of arrays with one row per stretch
@@ -33,7 +33,7 @@ def ways_of(X: np.ndarray, move: np.ndarray) -> np.ndarray:
     if not move.any():
         return np.zeros(len(X))
     ways = X @ move
-    return np.where(np.abs(ways) <= _PARALLEL * (np.abs(X) @ np.abs(move)), 0.0, ways)
+    return np.where(np.abs(ways) <= PARALLEL * (np.abs(X) @ np.abs(move)), 0.0, ways)
 
 
 def merge(pieces: Iterable[Piece], near: float = 0.0) -> list[Piece]:
@@ -85,6 +85,10 @@ class PathScores:
         for corner, way, ray, unknown in zip((0, -1), (-np.inf, np.inf), self.rays, self.open, strict=True):
             if unknown:
                 found.append((w[[corner]], np.array([way]), np.array([-1])))
+            elif ray[2] and rank.weights is None and not ray[0].any():
+                still = np.max(self.old[:, corner], axis=0)
+                low, high, count = _up_to(still, self.new[:, corner], ray[1], ranks)
+                found.append((w[corner] + ray[2] * low, w[corner] + ray[2] * high, count))
             elif ray[2]:
                 lines = list(zip(self.old[:, corner, None], ray[0][:, None], strict=True))
                 own = list(zip(self.new[:, corner, None], ray[1][:, None], strict=True))
@@ -103,6 +107,21 @@ class PathScores:
         high, last = (np.maximum(each[:, :-1], each[:, 1:]).max(axis=0) for each in (self.old, self.new))
         inside = (last <= least.kth(low)) | self.unknown
         return inside, np.flatnonzero(~inside & (first <= most.kth(high)) & (np.diff(self.w) > 0))
+
+
+def _up_to(
+    old: np.ndarray, new: np.ndarray, rates: np.ndarray, ranks: Sequence[Rank]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As `cells`, without the stretch, on a ray on which scores (n,) stay and the new one is the largest of
+    lines (M,); for each of the ranks, which are no weights."""
+    mass = np.sort([each.mass for each in ranks])
+    level = np.append(np.sort(old), np.inf)[np.minimum(mass.astype(int) - 1, len(old)), None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        at = (level - new) / rates
+    low = np.max(np.where(rates < 0, at, 0.0), axis=1).clip(0.0)
+    high = np.min(np.where(rates > 0, at, np.where((rates < 0) | (new <= level), np.inf, -np.inf)), axis=1)
+    some = low <= high
+    return low[some], high[some], np.append(-1.0, mass[:-1])[some]
 
 
 def uncovered(
@@ -139,7 +158,7 @@ def cells(
         slope = rate[which] - change
         gap = start[which] - value + first[:, None] * slope
         # A ray would make something of slopes that are 0 but for rounding errors.
-        parallel = np.abs(slope) <= _PARALLEL * (np.abs(rate[which]) + np.abs(change))
+        parallel = np.abs(slope) <= PARALLEL * (np.abs(rate[which]) + np.abs(change))
         gaps.append((gap, np.where(endless[:, None] & parallel, 0.0, slope)))
     span = (last - first)[:, None]
     begins, ends = (np.clip(end, 0.0, span) for end in _all_negative(gaps))

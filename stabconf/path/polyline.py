@@ -5,7 +5,7 @@ corners, and on the two rays beyond, both are linear. The tilt is what the path 
 extreme leverage loses no digits: its residual is the tilt itself, not a small difference of large numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from ..rank import Rank, Scoring
 from .clipped import ClippedFit
-from .lines import PathScores, Piece, ties_of, ways_of
+from .lines import PARALLEL, PathScores, Piece, ties_of, ways_of
 from .tilted import Refit, Tilted, both_ways
 
 Ray = tuple[np.ndarray, float]  # movement of the coefficients (p,) and of the new residual per unit
@@ -53,15 +53,26 @@ class Polyline:
             share = np.where(two > one, (np.clip(w, one, two) - corners[near]) / (two - one), 0.0)
         theta = self.theta[near] + share[:, None] * (self.theta[last] - self.theta[place - 1])
         e = self.e[near] + share * (self.e[last] - self.e[place - 1])
-        for (move, change), speed, end, way in zip(
-            self.rays, self.speeds, (corners[0], corners[-1]), (-1, 1), strict=True
-        ):
-            beyond = np.flatnonzero(way * (w - end) > 0) if speed else ()
-            if len(beyond):
-                length = np.abs(w[beyond] - end) / abs(speed)
-                theta[beyond] += length[:, None] * move
-                e[beyond] += length * change
+        for beyond, length, (move, change) in self._beyond(w):
+            theta[beyond] += length[:, None] * move
+            e[beyond] += length * change
         return theta, e
+
+    def _beyond(self, w: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, Ray]]:
+        """Places of the responses beyond each end, how far out on its ray they are, and the ray."""
+        for ray, speed, end, way in zip(self.rays, self.speeds, self.w[[0, -1]], (-1, 1), strict=True):
+            beyond = np.flatnonzero(way * (w - end) > 0) if speed else np.arange(0)
+            yield beyond, np.abs(w[beyond] - end) / abs(speed or 1.0), ray
+
+    def residuals(self, X: np.ndarray, v: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Residuals at responses ``w`` of the training rows (g, n) and of the new one (g,), and differences
+        of scores that are ties (g,); far out on lines from the last corner, as in `pieces`."""
+        theta, _ = self.at(np.clip(w, self.w[0], self.w[-1]))
+        r, e, tie = v - theta @ X.T, self.at(w)[1], ties_of(X, theta)
+        for beyond, length, (move, change) in self._beyond(w):
+            r[beyond] -= length[:, None] * ways_of(X, move)
+            tie[beyond] += PARALLEL * length * abs(change)
+        return r, e, tie
 
     def knows(self, w: np.ndarray) -> np.ndarray:
         """Whether the fits at responses ``w`` (g,) are known."""
@@ -84,18 +95,6 @@ class Polyline:
         return np.inf if any(self.open) else float(np.max(np.diff(self.w)[self.unknown], initial=0.0))
 
     def pieces(
-        self,
-        X: np.ndarray,
-        v: np.ndarray,
-        rank: Rank,
-        score: Scoring,
-        own: float = 1.0,
-        slack: np.ndarray | None = None,
-    ) -> list[Piece]:
-        """Intervals of responses that make up the set; see `pieces_of_each`."""
-        return self.pieces_of_each(X, v, [rank], score, own, slack)[0]
-
-    def pieces_of_each(
         self,
         X: np.ndarray,
         v: np.ndarray,

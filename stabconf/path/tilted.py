@@ -25,7 +25,6 @@ _ENTRIES = 2_000_000  # of arrays with one row per path
 _VERGE = 1e-9  # residuals as near as this to where slopes end are there
 _TOLERANCE = 1e-9  # of the stationarity residual, relative to its terms
 _WIDE = 100  # columns from which on fits that vanishing weights hold are not made anew
-_GROSS = 1e-4  # of the sum of all pulls, which rounding errors are relative to where all terms are small
 _PIVOT = 1e-6  # share of a row's weight that others have too, below which its removal loses digits
 _SETTLED = 1e-12  # of the terms of the stationarity residual
 _MANY = 5000  # rows above which a solver's point is taken as it is
@@ -122,8 +121,8 @@ def tilted_fits(
         limit = without is None
         found = follow(fit, watched, force, length=length, corners=corners, limit=limit, without=gone)
         needed = _needed(fit, count, found, gone)
-        relative = _stationarity(fit, watched, found, found.position[:, None] * force, gone)
-        good = found.arrived & (needed <= count) & (relative <= _TOLERANCE) & ~_tied(fit, watched, found)
+        good = found.arrived & (needed <= count) & (found.error <= _TOLERANCE)
+        good &= ~_tied(fit, watched, found)
         at = part[good]
         out.move[at] = found.theta[good] - fit.theta
         out.followed[at] = True
@@ -205,29 +204,6 @@ def _tied(fit: ClippedFit, watched: np.ndarray, found: Followed) -> np.ndarray:
         inner = fit.X[:n][np.abs(r[:n]) < up - _VERGE]
         out[i] = column_rank(inner[:, free]) < len(free)
     return out
-
-
-def _stationarity(
-    fit: ClippedFit, watched: np.ndarray, found: Followed, force: np.ndarray, without: np.ndarray | None
-) -> np.ndarray:
-    """Stationarity residuals where paths arrived, relative to the size of their terms (B,), of which
-    ``force`` (B, p) is what was applied in all."""
-    X = fit.X[watched]
-    delta = found.theta - fit.theta
-    soft = fit.soft[watched] & (fit.side[watched] == 0)
-    unwatched = fit.curvature - X[soft].T @ X[soft]
-    change = (found.u - fit.u[watched]) @ X
-    e = fit.e + fit.ridge * delta + delta @ unwatched - change - force
-    if without is not None:
-        alone = fit.soft[without] & (fit.side[without] == 0) & ~np.isin(without, watched)
-        own = fit.X[without] * alone[:, None]
-        e -= np.einsum("ij,ij->i", own, delta)[:, None] * own
-    terms = np.abs(fit.ridge * delta) + np.abs(delta @ unwatched) + np.abs(change) + np.abs(force)
-    size = np.max(terms, axis=1) + np.max(np.abs(fit.ridge * fit.theta), initial=0.0)
-    size = np.maximum(size, _GROSS * fit.gross_pull)
-    with np.errstate(invalid="ignore"):
-        relative = np.max(np.abs(e), axis=1) / np.maximum(size, 1e-300)
-    return np.where(np.isnan(relative), np.inf, relative)
 
 
 def _made_anew(out: Tilted, fit: ClippedFit, rows: np.ndarray, tilt: np.ndarray, refit: Refit) -> None:

@@ -214,7 +214,7 @@ class ClippedSets:
             if path is None:
                 out.append([([(-np.inf, np.inf)], np.inf)] * len(each))
                 continue
-            found = path.pieces_of_each(problem.X, problem.v, each, self.score, self.own[i])
+            found = path.pieces(problem.X, problem.v, each, self.score, self.own[i])
             out.append([(pieces, path.extent) for pieces in found])
         return out
 

@@ -217,8 +217,7 @@ class Fits:
         (path,) = self.paths(row[None]) if self.loss.kind != "bending" else (None,)
         if path is None:
             return self.refitted(row, w)
-        theta, e = path.at(w)
-        r, tie = self.problem.v - theta @ self.problem.X.T, ties_of(self.problem.X, theta)
+        r, e, tie = path.residuals(self.problem.X, self.problem.v, w)
         known = path.knows(w)
         if not known.all():
             r[~known], e[~known], tie[~known] = self.refitted(row, w[~known])

@@ -199,8 +199,9 @@ def interpolation(fits: Fits, asked: Request) -> list[Intervals]:
         rank = asked.peers.rank(alpha)
         sets, sure = [], []
         for i, (path, slack) in enumerate(paths):
-            sets.append(path.pieces(X, v, rank.take(i), asked.score, slack=-slack))
-            inside = path.pieces(X, v, rank.take(i), asked.score, slack=slack) if asked.inner else []
+            ranks = [rank.take(i)]
+            sets += path.pieces(X, v, ranks, asked.score, slack=-slack)
+            inside = path.pieces(X, v, ranks, asked.score, slack=slack)[0] if asked.inner else []
             sure.append(_longest(merge(inside, near=1e-12)))
         ends = np.array([*hulls(sets)[:2], *np.reshape(sure, (-1, 2)).T])
         lower, upper, *inner = fits.centre + fits.scale * ends
