@@ -125,7 +125,8 @@ class ConformalRegressor(RegressorMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Predictions (m,)."""
-        return self.results_.predict(self._new(X)).to_numpy()
+        rows = self._new(X)
+        return self.results_.predict(rows).to_numpy()
 
     def predict_interval(
         self,

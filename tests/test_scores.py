@@ -173,7 +173,7 @@ def test_bad_scores_of_response_and_prediction_are_named_with_their_fix(frame):
     cases = [
         ({"score": unknown}, AssumptionError, "give its lipschitz="),
         ({"score": LOGS, "scale": "s"}, InputError, "divide by the scale in its function"),
-        ({"score": LOGS, "side": "upper"}, InputError, "goes with side='two-sided'"),
+        ({"score": LOGS, "side": "upper"}, InputError, "needs side='two-sided'"),
         ({"score": LOGS, "method": "exact"}, AssumptionError, "ranks residuals by their size"),
         ({"score": PairScore(lambda y, mu: 3.0 * logarithmic(y, mu), 0.01)}, InputError, "changes faster"),
         ({"score": PairScore(lambda y, mu: np.abs(y - mu - 1.0), 1.0)}, InputError, "give best="),
@@ -385,7 +385,7 @@ def test_bad_scores_and_scales_are_named_with_their_fix(frame):
     cases = [
         ({"score": "median"}, InputError, "score='median' is unknown"),
         ({"score": 3}, InputTypeError, "score=3 is a int"),
-        ({"score": "squared", "side": "upper"}, InputError, "goes with side='two-sided'"),
+        ({"score": "squared", "side": "upper"}, InputError, "needs side='two-sided'"),
         ({"scale": "v"}, InputError, "scale='v' is not a column of data"),
         ({"scale": 2.0}, InputTypeError, "scale=2.0 is a float"),
         ({"scale": "w"}, InputError, "scales must be positive"),

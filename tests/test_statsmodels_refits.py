@@ -539,7 +539,7 @@ def test_clusters_that_cannot_be_used_are_refused():
     ask = res.conf_int_conformal
     with pytest.raises(InputError, match="not a column of data"):
         ask(new, method="cv+", folds="nobody")
-    with pytest.raises(InputError, match="39 labels for the 40"):
+    with pytest.raises(InputError, match="39 labels for 40"):
         ask(new, method="cv+", folds=list(range(39)))
     with pytest.raises(InputError, match="missing in row row0"):
         ask(new, method="cv+", folds=frame["id"].where(frame["id"] > 0))

@@ -47,8 +47,7 @@ def read_table(path: FilePath) -> pd.DataFrame:
     name = str(frame.columns[0])
     if frame.shape[1] == 1 and any(sign in name for sign in {";", ",", "\t"} - {_SEPARATORS[kind]}):
         raise InputError(
-            f"{str(path)!r} has one column, {name!r}: separate columns by commas in .csv and by tabs in "
-            ".tsv"
+            f"{str(path)!r} has one column, {name!r}: separate columns by commas (.csv) or tabs (.tsv)"
         )
     return frame
 

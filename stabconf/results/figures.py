@@ -239,8 +239,7 @@ def _check_judged(shown: Shown) -> None:
     """Refuse rows whose coverage cannot be told."""
     if np.isnan(shown.hits).all():
         raise InputError(
-            f"none of the {len(shown.hits)} new rows has both an interval and a response: give "
-            "complete rows"
+            f"none of the {len(shown.hits)} new rows has an interval and a response: give complete rows"
         )
 
 

@@ -110,9 +110,7 @@ def as_folds(folds: Any, method: str, design: Design) -> int | Clusters:
         folds = frame[folds]
     labels = by_label(folds, frame.index, "folds")
     if len(labels) != len(frame):
-        raise InputError(
-            f"folds has {len(labels)} labels for the {len(frame)} training rows: give one each"
-        )
+        raise InputError(f"folds has {len(labels)} labels for {len(frame)} training rows: give one each")
     code, _ = pd.factorize(as_labels(pd.Series(list(labels), dtype=object), name, "folds"))
     if np.any(code < 0):
         raise InputError(

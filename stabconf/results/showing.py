@@ -102,9 +102,7 @@ def responses_of(
         response = frame[response]
     values = numbers(by_label(response, frame.index, "response"), "the values of response")
     if values.shape != (len(frame),):
-        raise InputError(
-            f"response has shape {values.shape}: give one number for each of {len(frame)} rows"
-        )
+        raise InputError(f"response has shape {values.shape}: give a number for each of {len(frame)} rows")
     return values
 
 
@@ -116,8 +114,7 @@ def known_responses(design: Design, new: New, response: Any, refusal: str = "") 
     y = responses_of(design, new, design.frame_of(new), response)
     if y is None:
         raise InputError(
-            f"new does not have the columns of the response {design.response!r}: add them, or give "
-            "response="
+            f"new lacks the columns of the response {design.response!r}: add them, or give response="
         )
     return y
 

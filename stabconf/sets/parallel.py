@@ -50,9 +50,7 @@ def in_chunks(
     from joblib import Parallel, delayed, effective_n_jobs  # it takes long to import
 
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0):
-        raise InputError(
-            f"n_jobs={n_jobs!r} is not allowed: give a number of processes, or -1 for all cores"
-        )
+        raise InputError(f"n_jobs={n_jobs!r} is not allowed: give a number of processes, -1 for all cores")
     size = max(1, min(size, -(-len(rows) // effective_n_jobs(n_jobs))))
     chunks = [rows[first : first + size] for first in range(0, max(len(rows), 1), size)]
     jobs = n_jobs if len(chunks) > 1 else 1

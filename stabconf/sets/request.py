@@ -1,7 +1,7 @@
 """What was asked of a method: rows, levels, side, score and options, checked once and then frozen.
 
-`Method` says which options a method takes and what it needs of fits and request; refusals are made here
-alone. `make_intervals` is what results call.
+`Method` says which options a method takes and what it needs of fits and request, and refuses without.
+`make_intervals` is what results call.
 """
 
 import math

@@ -244,9 +244,7 @@ def as_score(
         raise AssumptionError("score='dual' needs a loss that is known: an estimator's is not")
     found = SCORES[score or "absolute"](loss) if score is None or isinstance(score, str) else score
     if side != "two-sided" and score not in (None, "absolute"):
-        raise InputError(
-            f"score={score!r} goes with side='two-sided': one-sided sets rank signed residuals"
-        )
+        raise InputError(f"score={score!r} needs side='two-sided': one-sided sets rank signed residuals")
     if found.ranks_sizes:
         return Score.of(side, scale)
     if fits is None:

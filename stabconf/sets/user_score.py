@@ -147,9 +147,7 @@ def _check_function(function: object, of: str, lipschitz: object) -> None:
     if not callable(function):
         raise InputTypeError(f"function={function!r} is not callable: give a function of {of}")
     if not (is_number(lipschitz) and lipschitz > 0):
-        raise InputError(
-            f"lipschitz={lipschitz!r} is not allowed: give a positive number, or inf if unknown"
-        )
+        raise InputError(f"lipschitz={lipschitz!r} is not allowed: give a positive number, inf if unknown")
 
 
 def _called(name: str, function: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray:

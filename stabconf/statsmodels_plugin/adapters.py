@@ -242,9 +242,7 @@ def _regularised(res: Any, design: Design, weighted: bool, penalty: Any, l1_rati
     else:
         factor = 1.0 if weights is None else float(np.mean(weights))
         found = given_penalty(penalty, l1_ratio, design.X.shape[1], factor)
-    remedy = (
-        "give fit_regularized a larger maxiter and smaller cnvrg_tol and zero_tol, and check the penalty"
-    )
+    remedy = "give fit_regularized a larger maxiter, smaller cnvrg_tol and zero_tol, and check the penalty"
     label = f"{'WLS' if weighted else 'OLS'}, regularised"
     return Recipe(label, Squared(), found, _spread(design), weights, notes, remedy)
 

@@ -184,9 +184,7 @@ class StatsmodelsResults(ObjectiveResults):
         frame = self._design.frame_of(exog)
         if isinstance(weights, str):
             if weights not in frame.columns:
-                raise InputError(
-                    f"wls_weights={weights!r} is not a column of exog: add it, or give numbers"
-                )
+                raise InputError(f"wls_weights={weights!r} is no column of exog: add it, or give numbers")
             weights = frame[weights]
         values = np.asarray(by_label(weights, frame.index, "wls_weights"), dtype=float)
         if values.ndim > 1 or np.any(values <= 0) or np.any(np.isinf(values)):
