@@ -12,6 +12,7 @@ from referee import conic_minimiser, p_value, smallest_norm_of_huber
 import stabconf
 from stabconf import Huber, Linex, LogCosh, Power
 from stabconf.sets import Fits, conformity
+from stabconf.solvers import minimise
 
 
 def frame_of(X, y=None):
@@ -305,6 +306,24 @@ def test_candidates_far_away_do_not_change_the_p_values_of_others():
         alone = [res.conformity(new, [z], side=side)["p"].item() for z in near]
         together = res.conformity(new, [*far, *near], side=side)["p"].to_numpy()[len(far) :]
         np.testing.assert_array_equal(together, alone)
+
+
+def test_candidates_of_a_row_that_the_fit_follows_share_their_tilted_fits(monkeypatch):
+    """Each response is looked for between the residuals that are known already."""
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"x": rng.standard_normal(30), "y": rng.standard_normal(30)})
+    res = stabconf.fit("y ~ x", frame, loss=Linex(1.0))
+    new, z = pd.DataFrame({"x": [200.0]}), np.linspace(-10.0, 60.0, 20)
+    alone = [res.conformity(new, [each])["p"].item() for each in z]
+    calls = []
+
+    def counted(*given, **options):
+        calls.append(given)
+        return minimise(*given, **options)
+
+    monkeypatch.setattr("stabconf.sets.fits.minimise", counted)
+    np.testing.assert_array_equal(res.conformity(new, z)["p"], alone)
+    assert 0 < len(calls) <= 8 * len(z)
 
 
 def test_far_candidates_of_a_row_that_the_fit_follows_have_the_p_values_of_its_set():

@@ -234,16 +234,17 @@ class Fits:
         bending = self.loss.kind == "bending"
         far = bending and self.base.base_root.norms(row[None])[0] ** 2 > _FAR
         steep = bending and math.isinf(self.loss.lipschitz)
+        tilted: dict[float, Solution] = {}
         for i in np.argsort(np.abs(w - eta)):
             start = nearest[bool(w[i] > eta)]
-            known = _tilted_to(self, row, w[i], start) if far else None
+            known = _tilted_to(self, row, w[i], start, tilted) if far else None
             if known is None:
                 solution = self.augmented(row, w[i], start)
                 if not solution.success:  # far responses: a fit that goes through the new row is nearer
                     through = start + (w[i] - row @ start) / (row @ row or 1.0) * row
                     solution = min(solution, self.augmented(row, w[i], through), key=lambda each: each.fun)
                 if steep and not (far or solution.success):
-                    known = _tilted_to(self, row, w[i], start)
+                    known = _tilted_to(self, row, w[i], start, tilted)
             if known is None:
                 self.check_refit(solution)
                 known = solution.r[:-1], solution.r[-1], solution.x
@@ -283,33 +284,34 @@ class Fits:
 
 
 def _tilted_to(
-    fits: Fits, row: np.ndarray, w: float, start: np.ndarray
+    fits: Fits, row: np.ndarray, w: float, start: np.ndarray, found: dict[float, Solution]
 ) -> tuple[np.ndarray, float, np.ndarray] | None:
     """Residuals of the training rows, of the new one, and coefficients at a response, for a row that the
-    fit follows closely: its residual would be a small difference of large numbers, and is found as the one
-    whose tilted fit has this response. None where no certified fit has it."""
+    fit follows closely: its residual, a small difference of large numbers, is that whose tilted fit has the
+    response. None where no certified fit has it. Fits ``found``, by the new residual, are kept."""
     from scipy import optimize  # it takes long to import
 
     away = w - float(row @ fits.base.solution.x)
-    found: dict[float, Solution] = {}
 
     def beyond(size: float) -> float:
         """How far the response with a residual of this size lies beyond ``w``."""
         e = math.copysign(size, away)
-        if size not in found:
+        if e not in found:
             tilt = -float(fits.loss.derivative(e)) * row
-            near = found[min(found, key=lambda each: abs(each - size))].x if found else start
-            found[size] = minimise(replace(fits.problem, tilt=tilt), near, max_iter=_NEWTON)
-        return math.copysign(1.0, away) * (float(row @ found[size].x) + e - w)
+            near = found[min(found, key=lambda each: abs(each - e))].x if found else start
+            found[e] = minimise(replace(fits.problem, tilt=tilt), near, max_iter=_NEWTON)
+        return math.copysign(1.0, away) * (float(row @ found[e].x) + e - w)
 
-    low, high = 0.0, min(1.0, abs(away))
-    while high < abs(away) and not beyond(high) >= 0:
-        low, high = high, min(4.0 * high, abs(away))
+    known = [abs(e) for e in found if e * away > 0]
+    low = max((size for size in known if beyond(size) < 0), default=0.0)
+    most = low - beyond(low)  # the residual grows by no more than the response
+    high = min((size for size in known if size > low), default=min(4.0 * low or 1.0, most))
+    while high < most and not beyond(high) >= 0:
+        low, high = high, min(4.0 * high, most)
     if not beyond(low) < 0 <= beyond(high):
         return None
     size = optimize.toms748(beyond, low, high, rtol=1e-12)
-    missed = abs(beyond(size))
-    fit = found[size]
+    missed, fit = abs(beyond(size)), found[math.copysign(size, away)]
     if not (fit.success and missed <= _MISSED * (abs(w) + float(np.abs(row) @ np.abs(fit.x)))):
         return None
     return fits.problem.v - fits.problem.X @ fit.x, math.copysign(size, away), fit.x

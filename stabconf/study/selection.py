@@ -149,9 +149,7 @@ def _pilot_count(pilot: float, n: int, folds: int) -> int:
     elif is_number(pilot) and 0 < pilot < 1:
         count = round(pilot * n)
     else:
-        raise InputError(
-            f"pilot={pilot!r} is not allowed: give a share between 0 and 1, or a number of rows"
-        )
+        raise InputError(f"pilot={pilot!r} is not allowed: give a share between 0 and 1, or a row count")
     least = max(2 * folds, 4)
     if not least <= count <= n - 2:
         raise InputError(
