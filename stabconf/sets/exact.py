@@ -105,7 +105,7 @@ def _chunk(fits: Fits, asked: Request) -> tuple[np.ndarray, list[dict[int, list[
     levels = [np.flatnonzero(doubtful[:, i]).tolist() for i in which]
     ranks = [[of_all[a].take(i) for a in some] for i, some in zip(which, levels, strict=True)]
     apart: list[dict[int, list[Piece]]] = [{} for _ in of_all]
-    for i, some, found in zip(which, levels, solver.pieces(which, ranks), strict=True):
+    for i, some, found in zip(which, levels, solver.pieces(which, ranks) if which else (), strict=True):
         for a, (pieces, off) in zip(some, found, strict=True):
             pieces = merge(pieces, near=_JOIN)
             out[a, :, i] = (pieces[0][0], pieces[-1][1], off) if pieces else (np.nan, np.nan, off)
