@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from problems import Drawn, fits_of
 from referee import conic_minimiser, p_value, smallest_norm_of_huber
+from scipy import optimize
 
 import stabconf
 from stabconf import Huber, Linex, LogCosh, Power
@@ -393,3 +394,73 @@ def test_no_numpy_warning_reaches_the_user(loss, n, p, penalty, side):
         res = stabconf.fit(formula_of(X), data[:n], loss=loss, penalty=penalty)
         res.conf_int_conformal(data[n:], alpha=0.4, side=side)
         res.conformity(data[n:], [0.0, 5.0])
+
+
+@pytest.mark.parametrize("q", [0.5, 0.37])
+@pytest.mark.parametrize("shift", [1e3, 1e5])
+def test_lad_of_responses_far_from_0_reaches_the_minimum_without_units(shift, q):
+    """Against a linear programme, whose optimum does not depend on the shift."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X, y = rng.standard_normal((60, 3)), rng.standard_t(3, 60)
+        made = stabconf.fit(
+            formula_of(X), frame_of(X, y + shift), loss=stabconf.Quantile(q), penalty=0, standardize=False
+        )
+        Z = np.column_stack([np.ones(60), X])
+        r = y + shift - Z @ made.params.to_numpy()
+        best = -optimize.linprog(-y, A_eq=Z.T, b_eq=np.zeros(4), bounds=(q - 1.0, q)).fun
+        assert np.sum(np.where(r > 0, q * r, (q - 1.0) * r)) <= best * (1.0 + 1e-9)
+
+
+def test_saturated_lad_fits_give_one_interval_whatever_rows_are_asked_beside():
+    """A response beyond the fit of smallest norm to the other rows is in no set, one before it in all."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"y": rng.standard_t(3, 39), "id": [f"i{i}" for i in range(39)]})
+    with pytest.warns(stabconf.errors.DataWarning, match="nearly as many levels"):
+        res = stabconf.fit("y ~ id", frame, penalty=0)
+    fits, others = res._fits, np.arange(39) != 4
+    theta = np.linalg.lstsq(fits.X[others], fits.whole.v[others], rcond=None)[0]
+    end = fits.centre + fits.scale * float(fits.X[4] @ theta)
+    for rows in (frame[:5], frame[4:5], frame[4::-1]):
+        made = res.conf_int_conformal(rows, alpha=0.2).loc[4]
+        np.testing.assert_allclose(made, [frame["y"][4], end], atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1e155, 1e-170])
+@pytest.mark.parametrize("loss", ["lad", "squared"])
+def test_columns_whose_squares_are_out_of_range_have_units(loss, size):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.standard_normal(30)})
+    frame["y"] = 3.0 * frame["x"] + rng.standard_normal(30)
+    here, there = (
+        stabconf.fit("y ~ x", each, loss=loss).conf_int_conformal(each[:3], alpha=0.1)
+        for each in (frame, frame.assign(x=frame["x"] * size))
+    )
+    np.testing.assert_allclose(there, here, rtol=1e-9)
+
+
+def test_linex_of_a_perfect_fit_and_jackknife_of_a_row_per_level_are_silent():
+    x = np.random.default_rng(0).standard_normal(30)
+    stabconf.fit("y ~ x", pd.DataFrame({"x": x, "y": 2.0 * x + 1.0}), loss=Linex(0.5), penalty=0).summary()
+    y = [0.1257302210933933, -0.1321048632913019, 0.6404226504432821, 0.10490011715303971]
+    res = stabconf.fit("y ~ 0 + C(k)", pd.DataFrame({"k": range(4), "y": y}), loss="huber")
+    assert len(res.conf_int_conformal({"k": [0, 1]}, alpha=0.5, method="jackknife+")) == 2
+
+
+def test_errors_of_large_responses_do_not_overflow():
+    x = np.random.default_rng(0).standard_normal(30)
+    made = stabconf.fit("y ~ x", pd.DataFrame({"x": x, "y": 1e300 * (x + x**2)})).fit_quality
+    assert 1e299 < made["mae"] < made["rmse"] < 1e301
+
+
+def test_root_of_a_set_without_an_end_is_infinite():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.standard_normal(25), "g": rng.choice(list("abc"), 25)})
+    frame["y"] = np.exp(0.5 + 0.3 * frame["x"] + 0.3 * rng.standard_t(4, 25))
+    res = stabconf.fit("y ~ x + g", frame, loss="linex")
+    with pytest.warns(stabconf.errors.StabilityWarning, match="infinite"):
+        exact, root = (
+            res.conf_int_conformal(frame[:1], alpha=0.1, method=method).to_numpy()
+            for method in ("exact", "root")
+        )
+    np.testing.assert_allclose(root, exact, atol=1e-5)

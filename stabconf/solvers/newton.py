@@ -21,6 +21,7 @@ _SAMPLE = 1.5  # rows of the first, coarse fit, and of the working set, per root
 APPROACH, APPROACH_STEPS = 0.05, 3  # width and number of steps on all rows before a working set
 _FINISH = 5e-4  # width from which on an exact finish is tried
 _SMALLEST = 1e-6  # of the responses: residuals below are rounding errors, or near them
+_ROUNDING = 1e-11  # of the responses: residuals below are rounding errors
 _ROUNDS = 60  # of envelopes, at the most: where numbers overflow none is good
 _SHRINK = 0.1  # factor between two envelope widths
 _WIDEST, _ROUGH, _WARM, _NARROWEST = 0.3, 3e-2, 3e-3, 1e-6  # widths, relative to the residuals
@@ -154,6 +155,9 @@ def multipliers_method(
         target = 1e-14 if one_stage else min(loosest, (stage.eps / size) ** 2)
         here, steps = inner(stage, target, max_iter - nit)
         nit += steps
+        now = typical(here.r)
+        if _ROUNDING * typical(problem.v) < now < 0.1 * size:  # a start far from responses far from 0
+            size, thinnest = now, thinnest * now / size
         narrow = one_stage or stage.eps <= _FINISH * size
         candidates = [finish(problem, here), here] if narrow and not one_stage else [here]
         stalled += narrow and math.isfinite(least)

@@ -25,11 +25,14 @@ from scipy import linalg
 from ..losses import Loss
 from .sparse import SparseDesign
 
-_VANISHING = 1e-9  # ridge weight per row, in units of the columns, that stands for one tending to 0
+# Ridge weight per row, in units of the columns, that stands for one tending to 0; and beside an L1 part,
+# where most fits of losses without steps are unique anyway.
+_VANISHING, _BESIDE_L1 = 1e-9, 1e-10
 # The same where columns are orthogonal, and the least share of it: below, fits would lose their digits.
 # Huber loss needs more, and bears it, for it has weights only where fits tie.
-_ORTHOGONAL = {"step": (1e-10, 1e-6), "line": (1e-9, 1e-4)}
-_NEGLIGIBLE = 2.0  # in units of the weights that vanish, which depend on the rows
+_ORTHOGONAL = {"step": (1e-8, 1e-6), "line": (1e-9, 1e-4)}
+_SMALLEST = 1e-10  # of such weights where responses are far from 0
+_NEGLIGIBLE = 20.0  # in units of the weights that vanish, which depend on the rows
 _BELOW_L1 = 1e-4
 _DEPENDENT = 1e-10  # columns of length 1 that are nearer than this to the span of others depend on them
 _FEW = 100  # columns up to which a smaller space is not worth having
@@ -236,6 +239,8 @@ def smallest_norm(problem: Problem, vanishing: bool = False) -> TieBreak:
     beyond = loss.kind == "step" and rank < p
     weight = np.append(np.square(basis).sum(axis=0), [1.0] * beyond)
     size, least = _ORTHOGONAL[loss.kind]
+    if loss.kind == "step":  # what weights pull with goes with the coefficients
+        size = max(size / max(1.0, np.mean(np.abs(problem.v))), _SMALLEST)
     return TieBreak(basis, size * np.maximum(weight / weight.max(), least), beyond)
 
 
@@ -277,10 +282,10 @@ def vanishing_ridge(problem: Problem) -> TieBreak:
     squares = np.einsum("ij,ij->j", problem.X, problem.X)
     most = float(np.max(squares, initial=0.0))
     least = float(np.min(squares[squares > 0], initial=most))
-    weight = _VANISHING * max(least, 1e-8 * most) or _VANISHING
     lasso = problem.lasso[problem.lasso > 0]
-    if len(lasso):  # against which it must vanish too
-        weight = min(weight, _BELOW_L1 * float(np.min(lasso)))
+    size = _BESIDE_L1 if len(lasso) and problem.loss.kind != "step" else _VANISHING
+    weight = size * (max(least, 1e-8 * most) or 1.0)
+    weight = min(weight, _BELOW_L1 * np.min(lasso, initial=np.inf))  # against which it must vanish too
     return TieBreak(extra=np.where(problem.ridge > 0, 0.0, weight))
 
 
