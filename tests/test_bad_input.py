@@ -179,3 +179,24 @@ def test_a_column_of_lists_makes_no_groups(argument):
     how = {"method": "cv+"} if argument == "folds" else {}
     with pytest.raises(stabconf.InputTypeError, match=rf"{argument}='pair' has the value \[1, 2\], a list"):
         call(data, **{argument: "pair"}, **how)
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"conditional": "~ C(h)"}, "a value is missing in the training rows: fill it"),
+        ({"scale": "w"}, "scale='w' is nan in a training row"),
+    ],
+)
+def test_values_that_training_rows_lack_beside_the_formula_are_named(options, words):
+    beside = {"h": ["u", None, "v", "u", "v"], "w": [1.0, np.nan, 1.0, 1.0, 1.0]}
+    frame = pd.DataFrame({"y": [0.2, -0.1, 0.6, 0.1, 0.4], "x": np.arange(5.0), **beside})
+    res = stabconf.fit("y ~ x", frame)
+    with pytest.raises(stabconf.InputError, match=words):
+        res.conf_int_conformal(frame[:1], alpha=0.5, **options)
+
+
+def test_columns_of_lists_in_a_formula_are_said_to_be_that():
+    frame = pd.DataFrame({"y": [0.2, -0.1, 0.6], "x": [[1], [2], [3]]})
+    with pytest.raises(stabconf.errors.FormulaError, match="A column has lists or arrays in it"):
+        stabconf.fit("y ~ x", frame)

@@ -238,3 +238,11 @@ def test_complex_numbers_are_refused_by_the_name_of_their_column():
     frame = drawn()
     with pytest.raises(InputError, match="column 'x' of data holds complex numbers"):
         stabconf.fit("y ~ x", frame.assign(x=np.arange(48) + 1j))
+
+
+@pytest.mark.parametrize("to", ["polars", "pyarrow"])
+def test_labels_of_several_types_are_words_in_frames_with_one_type_a_column(to):
+    frame = pd.DataFrame({"y": [0.2, -0.1, 0.6, 0.1], "x": np.arange(4.0)}, index=["a", 1, 2.5, "b"])
+    made = stabconf.fit("y ~ x", frame).conf_int_conformal(frame, alpha=0.5, to=to)
+    labels = made["index"].to_list() if to == "polars" else made["index"].to_pylist()
+    assert labels == ["a", "1", "2.5", "b"]

@@ -355,3 +355,11 @@ def test_the_figure_has_both_functions_and_the_prediction(made, figures):
     assert lines["lower cdf"].get_ydata()[40] == pytest.approx(found["lower"])
     assert lines["upper cdf"].get_ydata()[40] == pytest.approx(found["upper"])
     assert made.plot(row=0, ax=ax) is ax
+
+
+def test_scales_that_are_learned_have_no_column_beside_predictions():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.standard_normal(60), "z": rng.gamma(2.0, size=60)})
+    frame["y"] = frame["x"] + frame["z"] * rng.standard_normal(60)
+    made = stabconf.fit("y ~ x", frame).get_prediction(frame[:3], method="split", scale="~ z")
+    assert list(made.summary_frame(alpha=0.2)) == ["mean", "obs_ci_lower", "obs_ci_upper"]

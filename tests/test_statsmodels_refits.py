@@ -641,3 +641,12 @@ def test_clustered_folds_cover_rows_of_new_clusters_where_plain_folds_do_not():
     assert found["cv+"] / draws >= 1 - alpha - spread
     assert found["split"] / draws >= 1 - alpha - spread
     assert found["plain"] / draws < 1 - alpha - spread
+
+
+def test_zero_inflated_counts_of_arrays_have_the_names_of_their_own_columns():
+    rng = np.random.default_rng(0)
+    exog = pd.DataFrame({"const": 1.0, "x": rng.standard_normal(90)})
+    counts = pd.Series(rng.poisson(np.exp(0.5 + 0.4 * exog["x"])) * (rng.random(90) > 0.3), name="k")
+    res = stabconf.conformal(sm.ZeroInflatedPoisson(counts, exog).fit(disp=0))
+    assert res.model.formula == "k ~ x"
+    assert res.conf_int_conformal(exog[:3], alpha=0.2).shape == (3, 2)

@@ -294,6 +294,8 @@ def _hint(error: Exception) -> str:
         return "\nA column is called Intercept, as the constant is in formulas: rename the column."
     if any(words in str(error) for words in ("Index mismatch", "rows mismatch", "broadcast")):
         return "\nGive variables that are not columns of data its index, and a value for each row."
+    if "unhashable" in str(error):
+        return "\nA column has lists or arrays in it: give numbers, words, flags or dates."
     return ""
 
 
@@ -318,7 +320,8 @@ def at_both(
     info, made = right_side(formula, pd.DataFrame(first, index=frames[0].index), scope)
     rows = design_rows(info, second, frames[1].index)
     if len(made.kept) < len(frames[0]) or (missing == "raise" and np.isnan(rows).any()):
-        raise InputError("a value is missing")
+        where = "training" if len(made.kept) < len(frames[0]) else "new"
+        raise InputError(f"a value is missing in the {where} rows: fill it, or leave such rows out")
     return made.matrix(info), rows
 
 

@@ -89,6 +89,8 @@ def in_kind(frame: pd.DataFrame, to: Literal["pandas", "polars", "pyarrow"]) -> 
     if not isinstance(frame.index, pd.RangeIndex):
         taken = {name: f"{name} of the row" for name in set(frame.index.names) & set(frame.columns)}
         frame = frame.rename_axis(index=taken).reset_index()
+    mixed = [name for name in frame if pd.api.types.infer_dtype(frame[name]).startswith("mixed")]
+    frame = frame.assign(**{str(name): frame[name].map(str) for name in mixed})  # labels, of several types
     columns = {str(name): frame[name].to_numpy() for name in frame.columns}
     try:
         return nw.from_dict(columns, backend=to).to_native()

@@ -43,7 +43,8 @@ def read_table(path: FilePath) -> pd.DataFrame:
         raise
     except (ValueError, OSError, EOFError, BadZipFile, LZMAError, zlib.error) as error:
         reason = str(error).strip().split("\n")[0]
-        raise InputError(f"{str(path)!r} cannot be read as {kind[1:].upper()}: {reason}") from error
+        fix = ": save it as UTF-8" if isinstance(error, UnicodeDecodeError) else ""
+        raise InputError(f"{str(path)!r} cannot be read as {kind[1:].upper()}: {reason}{fix}") from error
     name = str(frame.columns[0])
     if frame.shape[1] == 1 and any(sign in name for sign in {";", ",", "\t"} - {_SEPARATORS[kind]}):
         raise InputError(

@@ -149,8 +149,9 @@ class ColumnStatistics:
             two_values[j] = np.all((some == low[j]) | (some == high[j])) and np.all(
                 (column == low[j]) | (column == high[j])
             )
-            from_mean = column - mean[j]
-            sd[j] = np.sqrt(from_mean @ from_mean / len(column))
+            size = max(high[j] - mean[j], mean[j] - low[j]) or 1.0  # whose square may be out of range
+            from_mean = (column - mean[j]) / size
+            sd[j] = size * np.sqrt(from_mean @ from_mean / len(column))
         return cls(len(X), mean, sd, low, high, two_values)
 
     @classmethod

@@ -126,7 +126,7 @@ def tilted_fits(
         at = part[good]
         out.move[at] = found.theta[good] - fit.theta
         out.followed[at] = True
-        out.direction[at] = found.direction[good] / np.abs(unit[at, None])
+        out.direction[at] = found.direction[good] / np.maximum(np.abs(unit[at, None]), 1e-300)
         out.endless[at] = found.endless[good]
         for i, j in zip(at, np.flatnonzero(good), strict=True) if corners else ():
             out.corners[i] = found.corners[j][0] * abs(unit[i]), found.corners[j][1]

@@ -139,10 +139,13 @@ def as_scale(
         complete = complete.copy()
         complete[complete] = known
         new = new[known]
-    for values, count in ((trained, len(design.y)), (new, int(np.count_nonzero(complete)))):
+    counts = len(design.y), int(np.count_nonzero(complete))
+    for values, count, where in zip((trained, new), counts, ("training", "new"), strict=True):
         if values.shape != (count,):
             raise InputError(f"scale={scale!r} has shape {values.shape}: it must have one value a row")
         if not (np.all(np.isfinite(values)) and np.all(values > 0)):
             bad = values[~(np.isfinite(values) & (values > 0))][0]
-            raise InputError(f"scale={scale!r} has the value {bad:g}: scales must be positive and finite")
+            raise InputError(
+                f"scale={scale!r} is {bad:g} in a {where} row: scales must be positive numbers"
+            )
     return FixedScale(trained, new), complete

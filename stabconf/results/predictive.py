@@ -256,9 +256,7 @@ def _as_values(y: Any, index: pd.Index, several: bool = False) -> np.ndarray:
         return np.full(len(index), float(values))
     if len(values) != len(index) or values.ndim > 1 + several:
         more = ", or an array with a line for each" if several else ""
-        raise InputError(
-            f"y has shape {values.shape} for {len(index)} rows: give one number, one per row{more}"
-        )
+        raise InputError(f"y has shape {values.shape} for {len(index)} rows: give one, or one a row{more}")
     return values
 
 
@@ -328,7 +326,7 @@ class Prediction:
         if options.get("scale") is not None:
             complete = self._results._rows(self._exog)[0].complete
             found, complete = as_scale(options["scale"], design, self._exog, complete)
-            if isinstance(found, FixedScale):  # others are learned for each interval alone
+            if type(found) is FixedScale:  # others are learned for each interval alone
                 out["scale"] = np.full(len(complete), np.nan)
                 out["scale"][complete] = found.new
         return out

@@ -76,7 +76,7 @@ def _within_stable(fits: Fits, asked: Request, made: Intervals) -> Intervals:
         moved = np.array([lower - made.lower, made.upper - upper])[:, which]
     moved = moved[[(1 + direction) // 2 for direction in DIRECTIONS[asked.side]]]
     least = np.min(np.where(np.isnan(moved), 0.0, moved), axis=0)
-    tol[which] = np.where(np.isinf(tol[which]), np.inf, tol[which] - least)
+    tol[which] -= np.where(np.isinf(tol[which]), 0.0, least)
     pieces = {i: found for i, found in made.pieces.items() if not made.loose[i]}
     for i in set(made.pieces) - set(pieces):
         inside = [(max(low, lower[i]), min(high, upper[i])) for low, high in made.pieces[i]]

@@ -4,6 +4,7 @@
 """
 
 import numpy as np
+from scipy import linalg
 
 from .fits import Fits
 
@@ -15,7 +16,7 @@ def errors_of(residuals: np.ndarray) -> dict[str, float]:
     known = residuals[~np.isnan(residuals)]
     if not len(known):
         return {"mae": np.nan, "rmse": np.nan}
-    return {"mae": float(np.mean(np.abs(known))), "rmse": float(np.sqrt(np.mean(known**2)))}
+    return {"mae": float(np.mean(np.abs(known))), "rmse": float(linalg.norm(known) / len(known) ** 0.5)}
 
 
 def pseudo_r2(fits: Fits, constant: np.ndarray) -> float:

@@ -15,7 +15,7 @@ from .intervals import Intervals, assumed, ranked_intervals
 from .request import Request
 from .score import DIRECTIONS
 
-_DOUBLINGS = 60
+_DOUBLINGS = 30
 _TRIES = 10
 P = Callable[..., np.ndarray]  # p-values of one row at candidates
 Inside = Callable[[float], bool]

@@ -59,7 +59,8 @@ def minimise(
     """
     if solver not in SOLVERS:
         raise InputError(f"solver={solver!r} is unknown: give one of {', '.join(SOLVERS)}")
-    return SOLVERS[solver](problem, start, tol=tol, max_iter=max_iter)
+    with np.errstate(over="ignore", invalid="ignore"):  # of steep slopes: such points are never the best
+        return SOLVERS[solver](problem, start, tol=tol, max_iter=max_iter)
 
 
 @one_thread

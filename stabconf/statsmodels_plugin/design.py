@@ -70,10 +70,10 @@ class ModelDesign(Design):
         # Successes and failures: the model's response is the share of successes.
         self.response = named if isinstance(named, str) else f"{named[0]} / ({' + '.join(named)})"
         check_finite(y[:, None], [self.response], pd.RangeIndex(len(y)), "endog")
-        check_finite(X, model.exog_names, pd.RangeIndex(len(y)), "exog")
+        self.names = list(model.exog_names)[-X.shape[1] :]  # those of columns for zeros come first
+        check_finite(X, self.names, pd.RangeIndex(len(y)), "exog")
         self.y = y
         self.X = X
-        self.names = list(model.exog_names)
         self._info = info
         self._scope = {}
         labels = model.data.row_labels

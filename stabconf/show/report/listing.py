@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import linalg
 
 from ..shown import Shown, WidthReport
 from ..tables import Table, cell, percent, promised, told_apart
@@ -98,7 +99,7 @@ def interval_facts(shown: Sequence[Shown]) -> list[tuple[str, str]]:
         away = away[np.isfinite(away)]
         if len(away):
             facts.append(("mean abs. error", cell(np.mean(np.abs(away)))))
-            facts.append(("root mean sq. error", cell(np.sqrt(np.mean(away**2)))))
+            facts.append(("root mean sq. error", cell(linalg.norm(away) / len(away) ** 0.5)))
     return facts
 
 
