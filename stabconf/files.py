@@ -18,9 +18,7 @@ def check_folder(path: str | PathLike[str], argument: str) -> Path:
     """The path of a file to write, once it is known that its folder is there; errors name ``argument``."""
     target = Path(path)
     if not target.parent.is_dir():
-        raise InputError(
-            f"{argument}={str(path)!r}: there is no folder {str(target.parent)!r}; make it first"
-        )
+        raise InputError(f"{argument}={str(path)!r}: there is no folder {str(target.parent)!r}: make it")
     if target.is_dir():
         raise InputError(f"{argument}={str(path)!r} is a folder: give the name of a file")
     return target

@@ -53,20 +53,18 @@ class ClippedFit:
         lasso = problem.lasso[corners]
         soft = np.concatenate([np.full(n, loss.kind == "line"), np.zeros(len(corners), dtype=bool)])
         X = np.vstack([problem.X, np.eye(p)[corners]]) if len(corners) else problem.X
-        lower = np.concatenate([np.full(n, down), lasso])
-        upper = np.concatenate([np.full(n, up), lasso])
+        low = np.concatenate([np.full(n, down), lasso])
+        high = np.concatenate([np.full(n, up), lasso])
         u = np.concatenate([solution.multipliers, -solution.l1_multipliers[corners]])
         r = np.concatenate([solution.r, -solution.x[corners]])
         slope = np.where(soft, r, u)
-        side = np.where(slope >= upper, 1, np.where(slope <= -lower, -1, 0))
-        u = np.where(side > 0, upper, np.where(side < 0, -lower, slope))
+        side = np.where(slope >= high, 1, np.where(slope <= -low, -1, 0))
+        u = np.where(side > 0, high, np.where(side < 0, -low, slope))
         r = np.where((side == 0) & ~soft, 0.0, r)
         e = problem.ridge * solution.x - X.T @ u + problem.tilt
         v = np.concatenate([problem.v, np.zeros(len(corners))])
         extra = np.zeros(p) if extra is None else extra
-        return cls(
-            X, v, lower, upper, soft, problem.ridge, extra, solution.x, r, u, side, problem.tilt, e, n
-        )
+        return cls(X, v, low, high, soft, problem.ridge, extra, solution.x, r, u, side, problem.tilt, e, n)
 
     @cached_property
     def curvature(self) -> np.ndarray:

@@ -133,9 +133,7 @@ class _Joint:
     def level(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Upper bounds on the scores in the sets (m,), the moves of the new predictions that go along in
         units of the fits (m, q), and the order statistic of the fits themselves (m,)."""
-        sizes = [
-            np.abs(move.residuals) * share for move, share in zip(self.moves, self.shares, strict=True)
-        ]
+        sizes = [np.abs(move.residuals) * by for move, by in zip(self.moves, self.shares, strict=True)]
         plain = self.rank.kth(np.broadcast_to(np.max(sizes, axis=0), (self.m, len(sizes[0]))))
         bases = [move.base for move in self.moves]
         slopes = [np.full(self.m, max(base.steepest(-1), base.steepest(1))) for base in bases]
@@ -302,9 +300,7 @@ def _largest(own: np.ndarray, others: Sequence[np.ndarray], rank: Rank, tol: flo
     last = first + 1.0
     for _ in range(_HALVINGS):
         ends = [[_at(each, t[:, j]) for j, each in enumerate(others)] for t in (first, last)]
-        reached = [
-            near.kth(np.maximum.reduce([np.broadcast_to(own, each[0].shape), *each])) for each in ends
-        ]
+        reached = [near.kth(np.maximum.reduce([np.broadcast_to(own, at[0].shape), *at])) for at in ends]
         best = max(best, float(np.max(reached)))
         upper = near.kth(np.maximum.reduce([np.broadcast_to(own, ends[0][0].shape), *ends[0], *ends[1]]))
         live = upper > best + tol

@@ -15,9 +15,7 @@ _LATEX = str.maketrans(
 )
 _LEFT, _RIGHT = "text-align: left", "text-align: right"  # notebooks centre what says nothing
 _CAPTION = f"{_LEFT}; font-weight: bold; white-space: nowrap"
-_MARKDOWN = str.maketrans(
-    {sign: f"\\{sign}" for sign in "\\`*_|~$"} | {"<": "&lt;", "&": "&amp;", "\n": " "}
-)
+_MARKDOWN = str.maketrans({c: f"\\{c}" for c in "\\`*_|~$"} | {"<": "&lt;", "&": "&amp;", "\n": " "})
 
 
 def cell(value: object) -> str:

@@ -43,9 +43,7 @@ class CoefficientPenalty(Penalty):
 def given_penalty(penalty: Any, l1_ratio: Any, count: int, factor: float) -> CoefficientPenalty:
     """Of ``count`` coefficients, from ``alpha``, ``L1_wt`` and the mean weight, by which WLS multiplies."""
     if not (is_number(l1_ratio) and 0 <= l1_ratio <= 1):
-        raise InputError(
-            f"l1_ratio={l1_ratio!r} is not allowed: give the L1_wt of fit_regularized, from 0 to 1"
-        )
+        raise InputError(f"l1_ratio={l1_ratio!r} is not allowed: give fit_regularized's L1_wt, from 0 to 1")
     try:
         strength = np.broadcast_to(np.asarray(penalty, dtype=float), (count,)) * factor
     except (TypeError, ValueError):
