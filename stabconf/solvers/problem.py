@@ -26,7 +26,7 @@ from ..losses import Loss
 from .sparse import SparseDesign
 
 # Ridge weight per row, in units of the columns, that stands for one tending to 0; and beside an L1 part,
-# where most fits of losses without steps are unique anyway.
+# where most fits are unique anyway, of losses whose slopes are steep far out.
 _VANISHING, _BESIDE_L1 = 1e-9, 1e-10
 # The same where columns are orthogonal, and the least share of it: below, fits would lose their digits.
 # Huber loss needs more, and bears it, for it has weights only where fits tie.
@@ -283,7 +283,7 @@ def vanishing_ridge(problem: Problem) -> TieBreak:
     most = float(np.max(squares, initial=0.0))
     least = float(np.min(squares[squares > 0], initial=most))
     lasso = problem.lasso[problem.lasso > 0]
-    size = _BESIDE_L1 if len(lasso) and problem.loss.kind != "step" else _VANISHING
+    size = _BESIDE_L1 if len(lasso) and math.isinf(problem.loss.lipschitz) else _VANISHING
     weight = size * (max(least, 1e-8 * most) or 1.0)
     weight = min(weight, _BELOW_L1 * np.min(lasso, initial=np.inf))  # against which it must vanish too
     return TieBreak(extra=np.where(problem.ridge > 0, 0.0, weight))
