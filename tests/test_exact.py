@@ -81,6 +81,12 @@ def test_exact_endpoints_flip_the_p_value_where_slopes_are_clipped(loss, **probl
     flips(loss, **problem, side="two-sided", inside=5e-6, outside=1e-6)
 
 
+def test_rounding_errors_of_slopes_that_stay_are_no_corners_of_a_path():
+    """Of an L1 part that a new row leaves alone: corners at 1e19 would take the digits of the ends."""
+    drawn = {"kind": "tied", "seed": 40, "n": 40, "p": 2, "penalty": 10.0, "l1_ratio": 0.5}
+    flips(Squared(), **drawn, alpha=0.05, side="two-sided", inside=5e-6, outside=1e-6)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", BENT, ids=lambda loss: loss.describe())
 @settings(thorough, max_examples=10)

@@ -122,9 +122,8 @@ class _Batch:
         self, fit: ClippedFit, watched: np.ndarray, force: np.ndarray, length: float, limit: bool
     ) -> None:
         assert fit.hessian_inverse is not None
-        size = len(force)
         self.start, self.given = fit, fit.u[watched]
-        self.length = length
+        self.length, size = length, len(force)
         self.data = int(np.searchsorted(watched, fit.count))  # of the rows; the others are of the L1 part
         self.X = fit.X[watched[: self.data]]
         self.columns = np.argmax(fit.X[watched[self.data :]], axis=1)  # coefficients of the L1 part
@@ -158,9 +157,8 @@ class _Batch:
         inside = np.tile(np.isin(np.arange(self.p + len(slots)), at), (size, 1))
         self.systems = Systems(at, fit.system_inverse, inside, force, self._matrix)
         self.still = _STILL * largest(force @ fit.hessian_inverse)  # what cancels leaves rounding errors
-        self.lines = np.arange(size)
         self.extra = fit.extra if limit and fit.extra.any() else None
-        self.age = 0  # steps since rounding errors were looked at
+        self.lines, self.age = np.arange(size), 0  # age: steps since rounding errors were looked at
 
     def hold_out(self, fit: ClippedFit, watched: np.ndarray, rows: np.ndarray) -> None:
         """Take one row (B,) from each path: it pulls as it did at the start, whatever its residual."""
@@ -297,6 +295,8 @@ class _Batch:
         off[lines, p + slot] = dr[lines, rows]
         if look:
             e = self.systems.force - self._curved(d, self.lines) + du[:, : self.data] @ self.X
+            size = largest(self.systems.force) + self.largest * largest(du[:, : self.data])
+            e[np.abs(e) <= _ROUNDING * size[:, None]] = 0.0  # else events beyond all responses
             du[:, self.data :] = np.where(self.held[:, self.data :], -e[:, self.columns], 0.0)
             off[:, :p] = np.where(inside[:, :p], e, 0.0)
         return dr, du, off
