@@ -217,7 +217,7 @@ def _is_pattern(path: Path) -> bool:
 def _files(pattern: Path, argument: str) -> list[Path]:
     found = [Path(name) for name in sorted(glob(str(pattern)))]
     if not found:
-        raise InputError(f"{argument} {str(pattern)!r} names no file: give one such as 'part-*.parquet'")
+        raise InputError(f"{argument} {str(pattern)!r} names no file: try a pattern like 'part-*.parquet'")
     return found
 
 

@@ -16,9 +16,9 @@ if sys.platform != "win32":  # where two writers of one comparison are not kept 
 
 def check_folder(path: str | PathLike[str], argument: str) -> Path:
     """The path of a file to write, once it is known that its folder is there; errors name ``argument``."""
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise InputError(f"{argument}={str(path)!r}: there is no folder {str(target.parent)!r}: make it")
+    target, folder = Path(path), Path(path).parent
+    if not folder.is_dir():
+        raise InputError(f"{argument}={str(path)!r}: there is no folder {str(folder)!r}; make it first")
     if target.is_dir():
         raise InputError(f"{argument}={str(path)!r} is a folder: give the name of a file")
     return target

@@ -88,8 +88,8 @@ def test_what_cannot_be_cut_is_refused():
     res = stabconf.fit("y ~ x", train, loss="huber", penalty=0.1)
     for options, error, message in (
         ({"in_range": 1}, InputTypeError, "in_range=1 is not a flag"),
-        ({"in_range": True, "weights": "g"}, InputError, "drop one"),
-        ({"in_range": True, "conditional": "~ x", "alpha": 0.3}, InputError, "drop one"),
+        ({"in_range": True, "weights": "g"}, InputError, "drop one of them"),
+        ({"in_range": True, "conditional": "~ x", "alpha": 0.3}, InputError, "drop one of them"),
     ):
         with pytest.raises(error, match=message):
             res.conf_int_conformal(new.assign(g=1), **options)

@@ -41,7 +41,7 @@ def group_labels(by: object, frame: pd.DataFrame, terms: Terms) -> pd.DataFrame:
         for name, bins in each.items() if isinstance(each, Mapping) else [(each, None)]:
             found = column_or_term(name, frame, terms)
             if bins is not None and len(found) != 1:
-                raise InputError(f"by={{{name!r}: ...}} has {len(found)} parts: give bins of one of them")
+                raise InputError(f"by={name!r} has {len(found)} parts: give bins of one column or term")
             for part, values in found.items():
                 label = part if bins is None else name
                 if label in made:

@@ -70,7 +70,8 @@ class _Pickler(pickle.Pickler):
         if id(value) in _NAMES:
             return _transform, (_NAMES[id(value)],)
         kind = type(value)
-        if hasattr(value, "__dict__") and any("patsy." in f"{base.__module__}." for base in kind.__mro__):
+        learned = any(base.__module__.startswith("patsy.") for base in kind.__mro__)
+        if learned and hasattr(value, "__dict__"):
             return _rebuilt, (kind, vars(value))
         return NotImplemented
 

@@ -152,7 +152,7 @@ def ask_intervals(
     ranking, complete, options = prepared(options, results, exog, rows, method, rows.complete)
     parts = ranking.parts(complete)
     if in_range and (weighted or formula is not None):
-        raise InputError("in_range=True may lose any coverage with weights= and conditional=: drop one")
+        raise InputError("in_range=True may lose coverage with weights= and conditional=: drop one of them")
     made = kept.get(key)
     if made is None:
         made = results._intervals(Asked(rows.take(complete), alphas, method, side, options, parts))

@@ -140,12 +140,10 @@ def as_scale(
         complete[complete] = known
         new = new[known]
     counts = len(design.y), int(np.count_nonzero(complete))
-    for values, count, where in zip((trained, new), counts, ("training", "new"), strict=True):
+    for values, count, where in zip((trained, new), counts, ("a training row", "a new row"), strict=True):
         if values.shape != (count,):
             raise InputError(f"scale={scale!r} has shape {values.shape}: it must have one value a row")
         if not (np.all(np.isfinite(values)) and np.all(values > 0)):
             bad = values[~(np.isfinite(values) & (values > 0))][0]
-            raise InputError(
-                f"scale={scale!r} is {bad:g} in a {where} row: scales must be positive numbers"
-            )
+            raise InputError(f"scale={scale!r} is {bad:g} in {where}: scales must be positive and finite")
     return FixedScale(trained, new), complete

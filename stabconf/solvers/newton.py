@@ -143,7 +143,8 @@ def multipliers_method(
     loosest = 1e-4 if narrowest == _NARROWEST else 1e-2
     here = best = start
     # A start that fits every row leaves rounding errors, which are no size to go by.
-    size = scale or max(typical(here.r), _SMALLEST * typical(problem.v))
+    responses = typical(problem.v)
+    size = scale or max(typical(here.r), _SMALLEST * responses)
     stage = envelope_of(problem, here, (_WARM if scale else _WIDEST) * size)
     one_stage = not (stage.has_prox or stage.has_l1 or stage.damp.any())
     finish = active_set if steps_only else _polish
@@ -156,7 +157,7 @@ def multipliers_method(
         here, steps = inner(stage, target, max_iter - nit)
         nit += steps
         now = typical(here.r)
-        if _ROUNDING * typical(problem.v) < now < 0.1 * size:  # a start far from responses far from 0
+        if _ROUNDING * responses < now < 0.1 * size:  # a start far from responses far from 0
             size, thinnest = now, thinnest * now / size
         narrow = one_stage or stage.eps <= _FINISH * size
         candidates = [finish(problem, here), here] if narrow and not one_stage else [here]

@@ -29,7 +29,6 @@ from .sparse import SparseDesign
 # where most fits are unique anyway, of losses whose slopes are steep far out.
 _VANISHING, _BESIDE_L1 = 1e-9, 1e-10
 # The same where columns are orthogonal, and the least share of it: below, fits would lose their digits.
-# Huber loss needs more, and bears it, for it has weights only where fits tie.
 _ORTHOGONAL = {"step": (1e-8, 1e-6), "line": (1e-9, 1e-4)}
 _SMALLEST = 1e-10  # of such weights where responses are far from 0
 _NEGLIGIBLE = 20.0  # in units of the weights that vanish, which depend on the rows
@@ -221,8 +220,7 @@ class TieBreak:
 
 
 def smallest_norm(problem: Problem, vanishing: bool = False) -> TieBreak:
-    """The `TieBreak` of a problem; ``vanishing`` asks for weights also where slopes are flat in places
-    alone, as those of Huber loss are."""
+    """The `TieBreak` of a problem; ``vanishing`` asks for weights also where slopes are flat in places."""
     if np.all(problem.ridge > 0):
         return _row_space(problem)
     loss, p = problem.loss, problem.X.shape[1]
